@@ -10,7 +10,9 @@ export function parts(action) {
 /** The same text for the same action, whatever the order of its fields. */
 export function key(action) {
   const {name, fields} = parts(action);
-  const sorted = Object.keys(fields).sort().map((field) => `${field}=${JSON.stringify(fields[field])}`);
+  const sorted = Object.keys(fields)
+    .sort()
+    .map((field) => `${field}=${JSON.stringify(fields[field])}`);
   return `${name} ${sorted.join(' ')}`;
 }
 
@@ -27,9 +29,7 @@ export function words(action) {
   const {name, fields} = parts(action);
   switch (name) {
     case 'user':
-      return typeof fields.wish === 'object'
-        ? `append ${fields.process} ${fields.wish.append}`
-        : `${fields.wish} ${fields.process}`;
+      return typeof fields.wish === 'object' ? `append ${fields.process} ${fields.wish.append}` : `${fields.wish} ${fields.process}`;
     case 'deliver':
     case 'drop':
     case 'duplicate':

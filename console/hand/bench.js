@@ -30,9 +30,16 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
   const problem = el('p', {class: 'notice bad', role: 'alert', hidden: true});
   const busy = el('span', {class: 'busy bench-busy', hidden: true}, 'The group moves …');
   const session = createSession({
-    spec, rules, tree,
-    onProblem: (text) => { problem.hidden = !text; problem.textContent = text ?? ''; },
-    onBusy: (is) => { busy.hidden = !is; },
+    spec,
+    rules,
+    tree,
+    onProblem: (text) => {
+      problem.hidden = !text;
+      problem.textContent = text ?? '';
+    },
+    onBusy: (is) => {
+      busy.hidden = !is;
+    },
     onShow: shown,
   });
 
@@ -58,14 +65,22 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
     structure.show(state, view, false);
   };
 
-  const structure = createStructure({onMessage: (id) => act(deliver(id)), onProcess: (id) => state && select(id === view.selected ? null : id), onPoint: choose});
+  const structure = createStructure({
+    onMessage: (id) => act(deliver(id)),
+    onProcess: (id) => state && select(id === view.selected ? null : id),
+    onPoint: choose,
+  });
   const lamps = createLamps();
   const messages = createMessages({onAction: act, onChoose: choose});
   const processes = createProcesses({onAction: act, onSelect: select, onPause: pause});
   const states = createStates({onSelect: select});
   const log = createLog({onGo: (index) => session.goTo(pathTo(session.tree, session.tree.current)[index])});
   const branches = createBranches({
-    onGo: session.goTo, onRename: session.rename, onRemove: session.remove, textOf: session.textOf, isBroken: session.isBroken,
+    onGo: session.goTo,
+    onRename: session.rename,
+    onRemove: session.remove,
+    textOf: session.textOf,
+    isBroken: session.isBroken,
   });
   const distance = createDistance({
     question: () => ({spec, rules, actions: session.actions(), ...(property ? {property} : {})}),
@@ -77,23 +92,68 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
   const startButton = button([icon('first'), 'Start'], () => session.goTo(0), {class: 'button small', title: 'Home'});
   const counter = el('span', {class: 'step-counter'});
   const linkButton = button('Copy link', () => copy(location.href, linkButton), {class: 'button small'});
-  const arrange = el('span', {class: 'segments', hidden: true}, [['fixed', 'Circle'], ['fathers', 'Tree of fathers']].map(([value, text]) =>
-    button(text, () => { view.arrangement = value; arranged(); structure.show(state, view, true); }, {'aria-pressed': String(value === 'fixed'), data: {value}})));
-  const arranged = () => { for (const one of arrange.children) one.setAttribute('aria-pressed', String(one.dataset.value === view.arrangement)); };
-  const keys = el('details', {class: 'keys'}, el('summary', {}, 'Keys'), el('dl', {}, HELP.map(([name, text]) => [el('dt', {}, el('kbd', {}, name)), el('dd', {}, text)])));
+  const arrange = el(
+    'span',
+    {class: 'segments', hidden: true},
+    [
+      ['fixed', 'Circle'],
+      ['fathers', 'Tree of fathers'],
+    ].map(([value, text]) =>
+      button(
+        text,
+        () => {
+          view.arrangement = value;
+          arranged();
+          structure.show(state, view, true);
+        },
+        {'aria-pressed': String(value === 'fixed'), data: {value}},
+      ),
+    ),
+  );
+  const arranged = () => {
+    for (const one of arrange.children) one.setAttribute('aria-pressed', String(one.dataset.value === view.arrangement));
+  };
+  const keys = el(
+    'details',
+    {class: 'keys'},
+    el('summary', {}, 'Keys'),
+    el(
+      'dl',
+      {},
+      HELP.map(([name, text]) => [el('dt', {}, el('kbd', {}, name)), el('dd', {}, text)]),
+    ),
+  );
   const diagramBox = el('div');
   const diagram = createDiagram(diagramBox, {name: 'The run so far', compact: true});
 
-  const element = el('div', {class: 'bench'},
-    problem, lamps.element,
-    el('div', {class: 'bench-main'},
-      el('section', {class: 'stage card', 'aria-label': 'The group'},
-        el('div', {class: 'stage-tools'}, el('div', {class: 'tool-group'}, startButton, backButton, forwardButton), counter, busy, arrange, linkButton),
-        structure.element),
-      el('aside', {class: 'panel', 'aria-label': 'What can happen next'}, messages.element, processes.element, distance.element, keys)),
+  const element = el(
+    'div',
+    {class: 'bench'},
+    problem,
+    lamps.element,
+    el(
+      'div',
+      {class: 'bench-main'},
+      el(
+        'section',
+        {class: 'stage card', 'aria-label': 'The group'},
+        el(
+          'div',
+          {class: 'stage-tools'},
+          el('div', {class: 'tool-group'}, startButton, backButton, forwardButton),
+          counter,
+          busy,
+          arrange,
+          linkButton,
+        ),
+        structure.element,
+      ),
+      el('aside', {class: 'panel', 'aria-label': 'What can happen next'}, messages.element, processes.element, distance.element, keys),
+    ),
     branches.element,
     el('div', {class: 'bench-lower'}, states.element, log.element),
-    el('section', {class: 'bench-diagram'}, el('h2', {}, 'The run so far'), diagramBox));
+    el('section', {class: 'bench-diagram'}, el('h2', {}, 'The run so far'), diagramBox),
+  );
 
   /** Writes the run into the address, so that a link shows the same. */
   function note() {
@@ -120,7 +180,7 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
     view.hint = message;
     if (changed) mark();
     if (message !== null) messages.reveal(message);
-    return action ? state?.enabled.find((offered) => key(offered.action) === key(action))?.text ?? words(action) : '';
+    return action ? (state?.enabled.find((offered) => key(offered.action) === key(action))?.text ?? words(action)) : '';
   }
 
   function shown(answer, {before: former, moving}) {
@@ -159,7 +219,10 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
     back: session.back,
     forward: session.forward,
     start: () => session.goTo(0),
-    nothing: () => { choose(null); if (view.selected !== null) select(null); },
+    nothing: () => {
+      choose(null);
+      if (view.selected !== null) select(null);
+    },
   };
 
   function onKey(event) {

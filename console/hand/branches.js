@@ -18,7 +18,14 @@ export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
   const picture = svg('svg', {class: 'branches', role: 'group', 'aria-label': 'Steps and branches'});
   const scroll = el('div', {class: 'scroll branches-scroll'}, picture);
   const note = el('span', {class: 'muted'});
-  const name = el('input', {type: 'text', maxlength: NAME_MAX, 'aria-label': 'Name of this branch', placeholder: 'name this branch', class: 'branch-name', autocomplete: 'off'});
+  const name = el('input', {
+    type: 'text',
+    maxlength: NAME_MAX,
+    'aria-label': 'Name of this branch',
+    placeholder: 'name this branch',
+    class: 'branch-name',
+    autocomplete: 'off',
+  });
   let shown = null;
   name.addEventListener('change', () => shown !== null && onRename(branchOf(shown, shown.current), name.value.trim()));
   const remove = button('Remove branch', () => onRemove(branchOf(shown, shown.current)), {class: 'small quiet danger'});
@@ -30,10 +37,31 @@ export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
     const text = id === 0 ? 'Start' : `Step ${node.depth}: ${textOf(id) ?? words(node.action)}`;
     const classes = ['branch-dot', onWay && 'on-way', isShown && 'shown', isBroken(id) && 'broken'];
     const go = () => onGo(id);
-    return svg('g', {class: classes.filter(Boolean).join(' '), transform: `translate(${LEFT + column * COLUMN} ${TOP + row * ROW})`,
-      role: 'button', tabindex: isShown ? '0' : '-1', 'aria-label': text, 'aria-current': isShown ? 'step' : null, data: {node: id},
-      on: {click: go, keydown: (event) => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); event.stopPropagation(); go(); } }}},
-      svg('title', {}, text), svg('circle', {class: 'branch-touch', r: 9}), svg('circle', {r: isShown ? 7 : 5}));
+    return svg(
+      'g',
+      {
+        class: classes.filter(Boolean).join(' '),
+        transform: `translate(${LEFT + column * COLUMN} ${TOP + row * ROW})`,
+        role: 'button',
+        tabindex: isShown ? '0' : '-1',
+        'aria-label': text,
+        'aria-current': isShown ? 'step' : null,
+        data: {node: id},
+        on: {
+          click: go,
+          keydown: (event) => {
+            if (event.key === 'Enter' || event.key === ' ') {
+              event.preventDefault();
+              event.stopPropagation();
+              go();
+            }
+          },
+        },
+      },
+      svg('title', {}, text),
+      svg('circle', {class: 'branch-touch', r: 9}),
+      svg('circle', {r: isShown ? 7 : 5}),
+    );
   }
 
   return {
@@ -57,7 +85,10 @@ export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
         if (node.parent !== null) {
           const from = at(node.parent);
           const to = at(id);
-          const d = from.y === to.y ? `M${from.x} ${from.y}H${to.x}` : `M${from.x} ${from.y}C${from.x + COLUMN * 0.6} ${from.y} ${from.x} ${to.y} ${to.x} ${to.y}`;
+          const d =
+            from.y === to.y
+              ? `M${from.x} ${from.y}H${to.x}`
+              : `M${from.x} ${from.y}C${from.x + COLUMN * 0.6} ${from.y} ${from.x} ${to.y} ${to.x} ${to.y}`;
           lines.push(svg('path', {class: past.has(id) ? 'branch-line on-way' : way.has(id) ? 'branch-line ahead' : 'branch-line', d}));
         }
         if (node.children.length === 0 && id !== 0) {
@@ -65,11 +96,20 @@ export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
           if (called) names.push(svg('text', {class: 'branch-label', x: at(id).x + 13, y: at(id).y + 4}, short(called, 24)));
         }
       }
-      fill(picture, lines, [...places].map(([id, place]) => dot(tree, id, place, past.has(id))), names);
+      fill(
+        picture,
+        lines,
+        [...places].map(([id, place]) => dot(tree, id, place, past.has(id))),
+        names,
+      );
       const branch = branchOf(tree, tree.current);
       const ways = countBranches(tree);
-      note.textContent = ways > 1 ? `${plural(ways, 'branch', 'branches')}. Click a step to go there; another choice there starts a new branch.`
-        : tree.nodes.length > 1 ? 'Click a step to go there. Another choice there starts a branch.' : 'Nothing has happened yet.';
+      note.textContent =
+        ways > 1
+          ? `${plural(ways, 'branch', 'branches')}. Click a step to go there; another choice there starts a new branch.`
+          : tree.nodes.length > 1
+            ? 'Click a step to go there. Another choice there starts a branch.'
+            : 'Nothing has happened yet.';
       tools.hidden = branch === null || ways < 2;
       if (document.activeElement !== name) name.value = branch === null ? '' : tree.nodes[branch].name;
       if (focused) picture.querySelector('.shown')?.focus({preventScroll: true});

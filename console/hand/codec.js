@@ -15,8 +15,22 @@ const TEXT_MAX = 200_000;
 export class BadLink extends Error {}
 
 const LETTERS = {
-  request: 'q', release: 'l', elect: 'e', append: 'w', deliver: 'd', drop: 'x', duplicate: 'c', forge: 'f', timer: 't',
-  suspect: 's', trust: 'u', crash: 'k', recover: 'r', forget: 'm', app: 'a', choose: 'o',
+  request: 'q',
+  release: 'l',
+  elect: 'e',
+  append: 'w',
+  deliver: 'd',
+  drop: 'x',
+  duplicate: 'c',
+  forge: 'f',
+  timer: 't',
+  suspect: 's',
+  trust: 'u',
+  crash: 'k',
+  recover: 'r',
+  forget: 'm',
+  app: 'a',
+  choose: 'o',
 };
 
 export function encodeAction(action) {
@@ -194,7 +208,8 @@ function escape(text) {
   const bytes = new TextEncoder().encode(text);
   const plain = (byte) => /[A-Za-z0-9-]/.test(String.fromCharCode(byte));
   return Array.from(bytes, (byte) =>
-    byte < 128 && plain(byte) ? String.fromCharCode(byte) : `~${byte.toString(16).padStart(2, '0')}`).join('');
+    byte < 128 && plain(byte) ? String.fromCharCode(byte) : `~${byte.toString(16).padStart(2, '0')}`,
+  ).join('');
 }
 
 function unescape(text, code) {

@@ -20,17 +20,27 @@ export function command({key, ctrlKey, metaKey, altKey}, {inField, onButton}) {
   if (ctrlKey || metaKey || altKey || inField) return null;
   if (/^[1-9]$/.test(key)) return {choose: Number(key) - 1};
   switch (key) {
-    case 'ArrowDown': return {move: 1};
-    case 'ArrowUp': return {move: -1};
-    case 'Enter': return onButton ? null : {go: 'deliver'};
-    case 'x': return {go: 'drop'};
-    case 'c': return {go: 'duplicate'};
+    case 'ArrowDown':
+      return {move: 1};
+    case 'ArrowUp':
+      return {move: -1};
+    case 'Enter':
+      return onButton ? null : {go: 'deliver'};
+    case 'x':
+      return {go: 'drop'};
+    case 'c':
+      return {go: 'duplicate'};
     case 'Backspace':
-    case 'ArrowLeft': return {go: 'back'};
-    case 'ArrowRight': return {go: 'forward'};
-    case 'Home': return {go: 'start'};
-    case 'Escape': return {go: 'nothing'};
-    default: return null;
+    case 'ArrowLeft':
+      return {go: 'back'};
+    case 'ArrowRight':
+      return {go: 'forward'};
+    case 'Home':
+      return {go: 'start'};
+    case 'Escape':
+      return {go: 'nothing'};
+    default:
+      return null;
   }
 }
 

@@ -23,7 +23,8 @@ export const isBroken = ({state}) => state === 'violated' || state === 'stuck';
 /** What changed for the worse between two rows of lamps, as a sentence for a screen reader; empty if nothing did. */
 export function news(before, after) {
   const was = new Map(before.map((lamp) => [lamp.property, lamp.state]));
-  return after.filter((lamp) => was.get(lamp.property) !== lamp.state && (isBroken(lamp) || was.has(lamp.property)))
+  return after
+    .filter((lamp) => was.get(lamp.property) !== lamp.state && (isBroken(lamp) || was.has(lamp.property)))
     .map((lamp) => `${lamp.property}: ${look(lamp).word}${lamp.detail ? `, ${lamp.detail}` : ''}.`)
     .join(' ');
 }

@@ -15,14 +15,20 @@ export function createLamps() {
       const said = news(shown, lamps);
       if (said) voice.textContent = said;
       shown = lamps;
-      fill(row, lamps.map((lamp) => {
-        const {tone, word} = look(lamp);
-        return el('li', {class: `lamp lamp-${tone}`, data: {property: lamp.property, state: lamp.state, tone}},
-          el('span', {class: 'lamp-bulb', 'aria-hidden': 'true'}),
-          el('span', {class: 'lamp-name'}, label(lamp.property)),
-          el('span', {class: 'lamp-word'}, word),
-          isBroken(lamp) && lamp.detail ? el('span', {class: 'lamp-detail'}, lamp.detail) : null);
-      }));
+      fill(
+        row,
+        lamps.map((lamp) => {
+          const {tone, word} = look(lamp);
+          return el(
+            'li',
+            {class: `lamp lamp-${tone}`, data: {property: lamp.property, state: lamp.state, tone}},
+            el('span', {class: 'lamp-bulb', 'aria-hidden': 'true'}),
+            el('span', {class: 'lamp-name'}, label(lamp.property)),
+            el('span', {class: 'lamp-word'}, word),
+            isBroken(lamp) && lamp.detail ? el('span', {class: 'lamp-detail'}, lamp.detail) : null,
+          );
+        }),
+      );
     },
   };
 }

@@ -16,39 +16,72 @@ export function createMessages({onAction, onChoose}) {
     const can = (action) => allowed.has(key(action));
     const held = paused.has(message.to);
     const why = held ? `P${message.to} is paused` : message.blocked ? 'an earlier message of its link comes first' : '';
-    const small = (text, action, label) => button(text, () => onAction(action),
-      {class: 'quiet small', disabled: !can(action), 'aria-label': `${label} message ${message.id}`});
-    return el('li', {class: `message-row tone-${tone(message)}`, data: {message: message.id},
-      on: {pointerenter: () => onChoose(message.id), pointerleave: () => onChoose(null)}},
+    const small = (text, action, label) =>
+      button(text, () => onAction(action), {class: 'quiet small', disabled: !can(action), 'aria-label': `${label} message ${message.id}`});
+    return el(
+      'li',
+      {
+        class: `message-row tone-${tone(message)}`,
+        data: {message: message.id},
+        on: {pointerenter: () => onChoose(message.id), pointerleave: () => onChoose(null)},
+      },
       el('span', {class: 'message-key', 'aria-hidden': 'true'}, index < 9 ? String(index + 1) : ''),
-      el('button', {type: 'button', class: 'message-main', disabled: held || !can(deliver(message.id)), data: {deliver: message.id},
-        on: {click: () => onAction(deliver(message.id)), focus: () => onChoose(message.id)},
-        'aria-label': `Deliver message ${message.id}, P${message.from} to P${message.to}, ${message.text}${why ? `; ${why}` : ''}`},
+      el(
+        'button',
+        {
+          type: 'button',
+          class: 'message-main',
+          disabled: held || !can(deliver(message.id)),
+          data: {deliver: message.id},
+          on: {click: () => onAction(deliver(message.id)), focus: () => onChoose(message.id)},
+          'aria-label': `Deliver message ${message.id}, P${message.from} to P${message.to}, ${message.text}${why ? `; ${why}` : ''}`,
+        },
         el('span', {class: 'message-link'}, `P${message.from} → P${message.to}`),
         el('b', {class: 'message-kind'}, message.kind),
-        el('span', {class: 'message-body'}, fields(message))),
+        el('span', {class: 'message-body'}, fields(message)),
+      ),
       el('span', {class: 'message-more'}, small('lose', drop(message.id), 'Lose'), small('copy', duplicate(message.id), 'Copy')),
-      why && el('span', {class: 'message-why'}, why));
+      why && el('span', {class: 'message-why'}, why),
+    );
   }
 
   return {
     element: el('section', {class: 'panel-section'}, title, list, timers),
     show(state, {paused, allowed}) {
       // The focus stays at the place in the list: after a delivery the next message is there.
-      const focused = list.contains(document.activeElement) ? [...list.children].findIndex((child) => child.contains(document.activeElement)) : -1;
+      const focused = list.contains(document.activeElement)
+        ? [...list.children].findIndex((child) => child.contains(document.activeElement))
+        : -1;
       rows.clear();
       title.textContent = state.pending.length === 0 ? 'No message in flight' : `${plural(state.pending.length, 'message')} in flight`;
-      fill(list, state.pending.map((message, index) => {
-        const made = row(message, index, {allowed, paused});
-        rows.set(message.id, made);
-        return made;
-      }));
-      if (focused >= 0) list.children[Math.min(focused, list.children.length - 1)]?.querySelector('.message-main')?.focus({preventScroll: true});
-      fill(timers, state.timers.length > 0 && [el('h3', {}, 'Timers'), el('div', {class: 'timer-list'}, state.timers.map(({process, name, after}) => {
-        const action = {timer: {process, name}};
-        return button([`P${process} `, el('b', {}, name), el('span', {class: 'muted'}, ` ${after}`)], () => onAction(action),
-          {class: 'quiet small', disabled: paused.has(process) || !allowed.has(key(action)), 'aria-label': `Fire the timer ${name} of P${process}`});
-      }))]);
+      fill(
+        list,
+        state.pending.map((message, index) => {
+          const made = row(message, index, {allowed, paused});
+          rows.set(message.id, made);
+          return made;
+        }),
+      );
+      if (focused >= 0)
+        list.children[Math.min(focused, list.children.length - 1)]?.querySelector('.message-main')?.focus({preventScroll: true});
+      fill(
+        timers,
+        state.timers.length > 0 && [
+          el('h3', {}, 'Timers'),
+          el(
+            'div',
+            {class: 'timer-list'},
+            state.timers.map(({process, name, after}) => {
+              const action = {timer: {process, name}};
+              return button([`P${process} `, el('b', {}, name), el('span', {class: 'muted'}, ` ${after}`)], () => onAction(action), {
+                class: 'quiet small',
+                disabled: paused.has(process) || !allowed.has(key(action)),
+                'aria-label': `Fire the timer ${name} of P${process}`,
+              });
+            }),
+          ),
+        ],
+      );
     },
     mark(chosen, hinted) {
       for (const [id, made] of rows) {
@@ -61,7 +94,8 @@ export function createMessages({onAction, onChoose}) {
       const made = rows.get(id);
       if (!made || list.scrollHeight <= list.clientHeight) return;
       const top = made.offsetTop - list.offsetTop;
-      if (top < list.scrollTop || top + made.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top - list.clientHeight / 2;
+      if (top < list.scrollTop || top + made.offsetHeight > list.scrollTop + list.clientHeight)
+        list.scrollTop = top - list.clientHeight / 2;
     },
   };
 }

@@ -66,11 +66,12 @@ function readSpec(text) {
 function readRules(text) {
   const rules = object(text, 'rules');
   for (const [name, value] of Object.entries(rules)) {
-    const fits = name === 'fifo' || name === 'recover_when_told'
-      ? typeof value === 'boolean'
-      : name === 'memory'
-        ? Array.isArray(value) && value.every((one) => typeof one === 'boolean')
-        : COUNTS.includes(name) && count(value, COUNT_MAX);
+    const fits =
+      name === 'fifo' || name === 'recover_when_told'
+        ? typeof value === 'boolean'
+        : name === 'memory'
+          ? Array.isArray(value) && value.every((one) => typeof one === 'boolean')
+          : COUNTS.includes(name) && count(value, COUNT_MAX);
     if (!fits) throw new BadLink(`The link is damaged: \`${name.slice(0, 40)}\` of its rules has no usable value.`);
   }
   return rules;

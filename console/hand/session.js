@@ -58,7 +58,7 @@ export function createSession({spec, rules, tree: first, onShow, onProblem, onBu
         return;
       }
       const {parent} = tree.nodes[wanted];
-      const before = parent === null ? null : answers.get(parent) ?? null;
+      const before = parent === null ? null : (answers.get(parent) ?? null);
       const near = shownNode !== null && tree.nodes[shownNode] && (tree.nodes[shownNode].parent === wanted || parent === shownNode);
       shownNode = wanted;
       onShow(state, {before, moving: moving && near});
@@ -82,7 +82,9 @@ export function createSession({spec, rules, tree: first, onShow, onProblem, onBu
   }
 
   return {
-    get tree() { return tree; },
+    get tree() {
+      return tree;
+    },
     actions: () => trees.actionsTo(tree, tree.current),
     start: () => show(false),
     step(action) {

@@ -60,7 +60,9 @@ export function pathTo(tree, id) {
 }
 
 export function actionsTo(tree, id) {
-  return pathTo(tree, id).slice(1).map((node) => tree.nodes[node].action);
+  return pathTo(tree, id)
+    .slice(1)
+    .map((node) => tree.nodes[node].action);
 }
 
 /** The shown run with what "forward" would repeat: the nodes from the start to the end of the shown branch. */

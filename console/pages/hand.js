@@ -17,8 +17,12 @@ export function mount(root, {query, about}, {navigate, replace, setTitle}) {
     asked = readAddress(query, about.algorithms);
   } catch (error) {
     if (!(error instanceof BadLink)) throw error;
-    fill(root, el('h1', {}, 'Step by hand'), el('p', {class: 'notice bad', role: 'alert'}, error.message),
-      el('p', {}, el('a', {href: address('hand')}, 'Start with a group of your own')));
+    fill(
+      root,
+      el('h1', {}, 'Step by hand'),
+      el('p', {class: 'notice bad', role: 'alert'}, error.message),
+      el('p', {}, el('a', {href: address('hand')}, 'Start with a group of your own')),
+    );
     return undefined;
   }
   const algorithm = about.algorithms.find(({name}) => name === (asked.spec ?? FIRST).algorithm) ?? about.algorithms[0];
@@ -33,23 +37,51 @@ export function mount(root, {query, about}, {navigate, replace, setTitle}) {
   const setup = createSetup({algorithms: about.algorithms, spec, rules, onStart});
   setup.id = 'setup';
   setup.hidden = Boolean(asked.spec);
-  const change = button('Group and rules', () => {
-    setup.hidden = !setup.hidden;
-    change.setAttribute('aria-expanded', String(!setup.hidden));
-  }, {class: 'button small', 'aria-expanded': String(!setup.hidden), 'aria-controls': 'setup'});
+  const change = button(
+    'Group and rules',
+    () => {
+      setup.hidden = !setup.hidden;
+      change.setAttribute('aria-expanded', String(!setup.hidden));
+    },
+    {class: 'button small', 'aria-expanded': String(!setup.hidden), 'aria-controls': 'setup'},
+  );
   const bench = createBench({
-    spec, rules, tree: asked.tree, paused: asked.paused, replace,
+    spec,
+    rules,
+    tree: asked.tree,
+    paused: asked.paused,
+    replace,
     addressOf: ({tree, paused}) => handAddress({spec, rules, tree, paused, algorithm}),
   });
-  fill(root,
-    el('header', {class: 'hand-head'},
+  fill(
+    root,
+    el(
+      'header',
+      {class: 'hand-head'},
       el('div', {}, el('p', {class: 'eyebrow'}, 'Step by hand'), el('h1', {}, spec.algorithm)),
-      el('p', {class: 'hand-group'}, groupText(spec, rules), ' ', el('a', {href: address('algorithm', [spec.algorithm])}, 'How it works'), change)),
-    setup, bench.element);
+      el(
+        'p',
+        {class: 'hand-group'},
+        groupText(spec, rules),
+        ' ',
+        el('a', {href: address('algorithm', [spec.algorithm])}, 'How it works'),
+        change,
+      ),
+    ),
+    setup,
+    bench.element,
+  );
   return () => bench.destroy();
 }
 
 /** The group in a line: `3 processes, grid, links in any order.` */
 function groupText({n, variant}, {fifo}) {
-  return [n === undefined ? null : `${n} ${n === 1 ? 'process' : 'processes'}`, variant, fifo ? 'links keep the order' : 'links in any order'].filter(Boolean).join(', ').concat('.');
+  return [
+    n === undefined ? null : `${n} ${n === 1 ? 'process' : 'processes'}`,
+    variant,
+    fifo ? 'links keep the order' : 'links in any order',
+  ]
+    .filter(Boolean)
+    .join(', ')
+    .concat('.');
 }

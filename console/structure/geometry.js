@@ -15,7 +15,7 @@ export function curve(from, to, radius, bend = 0.12) {
 /** The point at `distance` from `from` in the direction of `to`. */
 export function towards(from, to, distance) {
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
-  return {x: from.x + (to.x - from.x) * distance / length, y: from.y + (to.y - from.y) * distance / length};
+  return {x: from.x + ((to.x - from.x) * distance) / length, y: from.y + ((to.y - from.y) * distance) / length};
 }
 
 /** The point of a curve at `t` from 0 to 1. */
@@ -33,7 +33,7 @@ export function spots(count) {
   if (count === 1) return [0.5];
   const first = 0.74;
   const last = 0.26;
-  return Array.from({length: count}, (_, index) => first - (first - last) * index / (count - 1));
+  return Array.from({length: count}, (_, index) => first - ((first - last) * index) / (count - 1));
 }
 
 /** The curve of a link that keeps away from the other processes, if one of some bends does. */
@@ -41,7 +41,9 @@ export function freeCurve(from, to, radius, others, clearance) {
   let best = null;
   for (const bend of [0.12, 0.24, -0.24, 0.36, -0.36]) {
     const bow = curve(from, to, radius, bend);
-    const near = [0.2, 0.35, 0.5, 0.65, 0.8].map((t) => pointOn(bow, t)).filter((spot) => others.some((other) => distance(spot, other) < clearance)).length;
+    const near = [0.2, 0.35, 0.5, 0.65, 0.8]
+      .map((t) => pointOn(bow, t))
+      .filter((spot) => others.some((other) => distance(spot, other) < clearance)).length;
     if (best === null || near < best.near) best = {bow, near};
     if (near === 0) break;
   }

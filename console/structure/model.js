@@ -43,7 +43,13 @@ export function model(state, {width, height}, view = {}) {
   const radius = Math.max(11, Math.min(24, closest(points) * 0.3));
   const context = {state, points, radius, placed, view, width, height};
   return [
-    ...voting(context), ...lines(context), ...pointers(context), ...asked(context), ...nodes(context), ...messages(context), ...tokens(context),
+    ...voting(context),
+    ...lines(context),
+    ...pointers(context),
+    ...asked(context),
+    ...nodes(context),
+    ...messages(context),
+    ...tokens(context),
   ];
 }
 
@@ -80,32 +86,60 @@ function linePath(ids, isCircle, points) {
 function voting({state, points, placed, view, radius}) {
   const {quorums} = state.structure;
   if (!quorums) return [];
-  return state.processes.filter((process) => quorums[process.id] && (process.waiting || process.inside || process.id === view.selected))
+  return state.processes
+    .filter((process) => quorums[process.id] && (process.waiting || process.inside || process.id === view.selected))
     .map((process) => {
       const ids = quorums[process.id].filter((id) => points.has(id));
       const slots = placed.fano && FANO_LINES.findIndex((line) => line.every((slot) => ids.includes(placed.fano[slot])));
-      const d = placed.fano && slots >= 0
-        ? linePath(FANO_LINES[slots].map((slot) => placed.fano[slot]), slots === FANO_CIRCLE, points)
-        : `M${hull(ids.map((id) => points.get(id))).map(({x, y}) => `${x} ${y}`).join('L')}${ids.length > 2 ? 'Z' : ''}`;
-      return {key: `set ${process.id}`, type: 'set', line: Boolean(placed.fano), series: process.id % 8, d, radius, opacity: 1,
-        text: `Voting set of P${process.id}: ${ids.map((id) => `P${id}`).join(', ')}`};
+      const d =
+        placed.fano && slots >= 0
+          ? linePath(
+              FANO_LINES[slots].map((slot) => placed.fano[slot]),
+              slots === FANO_CIRCLE,
+              points,
+            )
+          : `M${hull(ids.map((id) => points.get(id)))
+              .map(({x, y}) => `${x} ${y}`)
+              .join('L')}${ids.length > 2 ? 'Z' : ''}`;
+      return {
+        key: `set ${process.id}`,
+        type: 'set',
+        line: Boolean(placed.fano),
+        series: process.id % 8,
+        d,
+        radius,
+        opacity: 1,
+        text: `Voting set of P${process.id}: ${ids.map((id) => `P${id}`).join(', ')}`,
+      };
     });
 }
 
 function pointers({state, points, radius, view}) {
   const ring = state.structure.shape === 'ring';
-  return state.processes.flatMap((process) => process.picture
-    .filter(({name, kind, to}) => kind === 'pointer' && POINTERS.includes(name) && points.has(to) && to !== process.id)
-    .filter(({name}) => !(ring && ALONG_THE_RING.includes(name)))
-    // The coordinator is the same for all of a star, whose lines already say it.
-    .filter(({name}) => !(state.structure.shape === 'star' && name === 'coordinator'))
-    .map(({name, to}) => {
-      const bend = name === 'holder' || name === 'father' ? 0 : 0.2;
-      const from = towards(points.get(process.id), points.get(to), radius + 2);
-      const end = towards(points.get(to), points.get(process.id), radius + 6);
-      return {key: `pointer ${name} ${process.id}`, type: 'pointer', name, bend, main: name === 'holder' || name === 'father',
-        x: from.x, y: from.y, x2: end.x, y2: end.y, opacity: view.selected === undefined || view.selected === null || view.selected === process.id ? 1 : 0.35};
-    }));
+  return state.processes.flatMap((process) =>
+    process.picture
+      .filter(({name, kind, to}) => kind === 'pointer' && POINTERS.includes(name) && points.has(to) && to !== process.id)
+      .filter(({name}) => !(ring && ALONG_THE_RING.includes(name)))
+      // The coordinator is the same for all of a star, whose lines already say it.
+      .filter(({name}) => !(state.structure.shape === 'star' && name === 'coordinator'))
+      .map(({name, to}) => {
+        const bend = name === 'holder' || name === 'father' ? 0 : 0.2;
+        const from = towards(points.get(process.id), points.get(to), radius + 2);
+        const end = towards(points.get(to), points.get(process.id), radius + 6);
+        return {
+          key: `pointer ${name} ${process.id}`,
+          type: 'pointer',
+          name,
+          bend,
+          main: name === 'holder' || name === 'father',
+          x: from.x,
+          y: from.y,
+          x2: end.x,
+          y2: end.y,
+          opacity: view.selected === undefined || view.selected === null || view.selected === process.id ? 1 : 0.35,
+        };
+      }),
+  );
 }
 
 /** From the selected process to those that it has asked: a full line for a given vote, a dotted one for a missing answer. */
@@ -114,7 +148,11 @@ function asked({state, points, radius, view}) {
   if (!process || !(process.waiting || process.inside)) return [];
   const members = (names) => names.flatMap((name) => part(process, name)?.of ?? []).filter((id) => id !== process.id && points.has(id));
   const given = new Set(members(['granted', 'votes', 'consents']));
-  const missing = new Set([...members(['awaiting', 'missing', 'storing', 'asked']), ...(process.waiting ? members(['request set']) : [])].filter((id) => !given.has(id)));
+  const missing = new Set(
+    [...members(['awaiting', 'missing', 'storing', 'asked']), ...(process.waiting ? members(['request set']) : [])].filter(
+      (id) => !given.has(id),
+    ),
+  );
   const spoke = (id, answered) => {
     const from = towards(points.get(process.id), points.get(id), radius);
     const to = towards(points.get(id), points.get(process.id), radius);
@@ -130,8 +168,18 @@ function nodes({state, points, radius, view}) {
     const {x, y} = points.get(process.id);
     const queue = QUEUES.map((name) => part(process, name)).find((candidate) => candidate?.kind === 'queue' && candidate.of.length > 0);
     return {
-      key: `p${process.id}`, type: 'node', id: process.id, x, y, opacity: 1, radius, mood: mood(process), helper: process.role === 'helper',
-      leads: process.leader === process.id, paused: Boolean(view.paused?.has(process.id)), selected: process.id === view.selected,
+      key: `p${process.id}`,
+      type: 'node',
+      id: process.id,
+      x,
+      y,
+      opacity: 1,
+      radius,
+      mood: mood(process),
+      helper: process.role === 'helper',
+      leads: process.leader === process.id,
+      paused: Boolean(view.paused?.has(process.id)),
+      selected: process.id === view.selected,
       caption: process.up ? (stateWord(process) ?? (process.role === 'helper' ? '' : moodWord(process))) : 'down',
       queue: queue ? {name: queue.name, chips: chips(queue.of)} : null,
       suspectedBy: suspected.get(process.id) ?? [],
@@ -159,18 +207,37 @@ function messages({state, points, radius, view}) {
     const {from, to} = ofLink[0];
     const others = [...points].filter(([id]) => id !== from && id !== to).map(([, point]) => point);
     const bow = freeCurve(points.get(from), points.get(to), radius + 3, others, radius + 10);
-    const angle = Math.atan2(bow.to.y - bow.control.y, bow.to.x - bow.control.x) * 180 / Math.PI;
-    items.push({key: `link ${link}`, type: 'link', d: path(bow), end: bow.to, angle, opacity: 1, chosen: ofLink.some(({id}) => id === view.chosen)});
+    const angle = (Math.atan2(bow.to.y - bow.control.y, bow.to.x - bow.control.x) * 180) / Math.PI;
+    items.push({
+      key: `link ${link}`,
+      type: 'link',
+      d: path(bow),
+      end: bow.to,
+      angle,
+      opacity: 1,
+      chosen: ofLink.some(({id}) => id === view.chosen),
+    });
     const at = spots(ofLink.length);
     ofLink.forEach((message, index) => {
       const spot = freeSpot(bow, at[index], taken, crowded ? 12 : 22);
       taken.push(spot);
       items.push({
-        key: `m${message.id}`, type: 'message', id: message.id, ...spot, opacity: 1, tone: tone(message),
-        short: abbreviation(message.kind), text: `#${message.id} P${from} → P${to} ${message.text}`,
-        blocked: message.blocked, waits: Boolean(view.paused?.has(to)), copy: message.id !== message.original, crowded,
-        chosen: message.id === view.chosen, hinted: message.id === view.hint,
-        source: points.get(from), target: points.get(to),
+        key: `m${message.id}`,
+        type: 'message',
+        id: message.id,
+        ...spot,
+        opacity: 1,
+        tone: tone(message),
+        short: abbreviation(message.kind),
+        text: `#${message.id} P${from} → P${to} ${message.text}`,
+        blocked: message.blocked,
+        waits: Boolean(view.paused?.has(to)),
+        copy: message.id !== message.original,
+        crowded,
+        chosen: message.id === view.chosen,
+        hinted: message.id === view.hint,
+        source: points.get(from),
+        target: points.get(to),
       });
     });
   }
@@ -186,8 +253,18 @@ function tokens({state, points, radius, width}) {
     const {x, y} = points.get(process.id);
     const queue = token.carries.find(({kind}) => kind === 'queue');
     const side = x > width * 0.6 ? -1 : 1;
-    return [{key: `token ${process.id}`, type: 'token', x: x + side * radius * 0.85, y: y - radius * 0.85, side, opacity: 1, fence: token.fence,
-      queue: queue ? {name: queue.name, chips: chips(queue.of)} : null}];
+    return [
+      {
+        key: `token ${process.id}`,
+        type: 'token',
+        x: x + side * radius * 0.85,
+        y: y - radius * 0.85,
+        side,
+        opacity: 1,
+        fence: token.fence,
+        queue: queue ? {name: queue.name, chips: chips(queue.of)} : null,
+      },
+    ];
   });
 }
 
@@ -201,11 +278,21 @@ export function legend(items) {
     ...names.map((name) => ({sign: items.find((item) => item.name === name).main ? 'main-pointer' : 'pointer', text: name})),
     ...(tokenAt ? [{sign: 'token', text: 'token'}] : []),
     ...(has('set') ? [{sign: 'set', text: 'voting set'}] : []),
-    ...(has('asked') ? [{sign: 'given', text: 'vote given'}, {sign: 'missing', text: 'answer missing'}] : []),
+    ...(has('asked')
+      ? [
+          {sign: 'given', text: 'vote given'},
+          {sign: 'missing', text: 'answer missing'},
+        ]
+      : []),
     ...tones.filter((name) => name !== 'token').map((name) => ({sign: `tone-${name}`, text: TONE_WORDS[name]})),
   ];
 }
 
 const TONE_WORDS = {
-  ask: 'asks', give: 'gives', end: 'tells or releases', doubt: 'asks back or refuses', app: 'application', other: 'message',
+  ask: 'asks',
+  give: 'gives',
+  end: 'tells or releases',
+  doubt: 'asks back or refuses',
+  app: 'application',
+  other: 'message',
 };

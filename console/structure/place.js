@@ -14,7 +14,15 @@ export function place(structure, processes, arrangement = 'fixed') {
     case 'ring': {
       const ring = (structure.ring ?? ids).filter((id) => ids.includes(id));
       const edges = ring.length > 1 ? ring.map((id, index) => [id, ring[(index + 1) % ring.length]]) : [];
-      return {points: around(ring, ids.filter((id) => !ring.includes(id))), edges, directed: true, round: true};
+      return {
+        points: around(
+          ring,
+          ids.filter((id) => !ring.includes(id)),
+        ),
+        edges,
+        directed: true,
+        round: true,
+      };
     }
     case 'tree':
       return tree(ids, structure.edges ?? []);
@@ -24,8 +32,16 @@ export function place(structure, processes, arrangement = 'fixed') {
       return plane(ids, structure.quorums ?? []);
     default: {
       const helpers = processes.filter(({role}) => role === 'helper').map(({id}) => id);
-      const edges = structure.shape === 'star' ? structure.edges ?? [] : [];
-      return {points: around(ids.filter((id) => !helpers.includes(id)), helpers), edges, directed: false, round: true};
+      const edges = structure.shape === 'star' ? (structure.edges ?? []) : [];
+      return {
+        points: around(
+          ids.filter((id) => !helpers.includes(id)),
+          helpers,
+        ),
+        edges,
+        directed: false,
+        round: true,
+      };
     }
   }
 }
@@ -33,7 +49,7 @@ export function place(structure, processes, arrangement = 'fixed') {
 /** Clockwise from the top. */
 export function circle(ids, {x = 0.5, y = 0.5, radius = 0.5, turn = 0} = {}) {
   if (ids.length === 1) return new Map([[ids[0], {x, y}]]);
-  const angle = (index) => 2 * Math.PI * (index + turn) / ids.length - Math.PI / 2;
+  const angle = (index) => (2 * Math.PI * (index + turn)) / ids.length - Math.PI / 2;
   return new Map(ids.map((id, index) => [id, {x: x + radius * Math.cos(angle(index)), y: y + radius * Math.sin(angle(index))}]));
 }
 
@@ -84,11 +100,13 @@ function chain(ids, edges) {
   }
   const columns = order.length <= 5 ? order.length : Math.ceil(order.length / (order.length <= 10 ? 2 : 3));
   const rows = Math.ceil(order.length / columns);
-  return new Map(order.map((id, index) => {
-    const row = Math.floor(index / columns);
-    const column = row % 2 === 0 ? index % columns : columns - 1 - (index % columns);
-    return [id, {x: columns === 1 ? 0.5 : column / (columns - 1), y: rows === 1 ? 0.5 : row / (rows - 1)}];
-  }));
+  return new Map(
+    order.map((id, index) => {
+      const row = Math.floor(index / columns);
+      const column = row % 2 === 0 ? index % columns : columns - 1 - (index % columns);
+      return [id, {x: columns === 1 ? 0.5 : column / (columns - 1), y: rows === 1 ? 0.5 : row / (rows - 1)}];
+    }),
+  );
 }
 
 /** Trees beside each other, each with its root at the top: leaves have equal distances, parents are above their children. */
@@ -111,10 +129,12 @@ export function forest(ids, edges, roots) {
   const width = Math.max(1, leaf - 1);
   const height = Math.max(1, deepest);
   const only = leaf === 1;
-  return new Map(ids.map((id) => {
-    const {x, depth} = spots.get(id);
-    return [id, {x: only ? 0.5 : x / width, y: deepest === 0 ? 0.5 : depth / height}];
-  }));
+  return new Map(
+    ids.map((id) => {
+      const {x, depth} = spots.get(id);
+      return [id, {x: only ? 0.5 : x / width, y: deepest === 0 ? 0.5 : depth / height}];
+    }),
+  );
 }
 
 /** The edges that the pointers named `father` make. */
@@ -132,15 +152,29 @@ function rootsOf(ids, edges) {
 
 // The usual drawing of the plane of order 2: corners, middles of the sides, centre. Its lines are six straight ones and the
 // circle through the middles.
-const FANO_POINTS = [[0.5, 0], [0, 0.866], [1, 0.866], [0.25, 0.433], [0.5, 0.866], [0.75, 0.433], [0.5, 0.577]];
-export const FANO_LINES = [[0, 3, 1], [1, 4, 2], [0, 5, 2], [0, 6, 4], [1, 6, 5], [2, 6, 3], [3, 4, 5]];
+const FANO_POINTS = [
+  [0.5, 0],
+  [0, 0.866],
+  [1, 0.866],
+  [0.25, 0.433],
+  [0.5, 0.866],
+  [0.75, 0.433],
+  [0.5, 0.577],
+];
+export const FANO_LINES = [
+  [0, 3, 1],
+  [1, 4, 2],
+  [0, 5, 2],
+  [0, 6, 4],
+  [1, 6, 5],
+  [2, 6, 3],
+  [3, 4, 5],
+];
 export const FANO_CIRCLE = FANO_LINES.length - 1;
 
 function plane(ids, quorums) {
   const slots = ids.length === 7 ? fano(quorums) : null;
-  const points = slots
-    ? new Map(slots.map((id, slot) => [id, {x: FANO_POINTS[slot][0], y: FANO_POINTS[slot][1] + 0.06}]))
-    : circle(ids);
+  const points = slots ? new Map(slots.map((id, slot) => [id, {x: FANO_POINTS[slot][0], y: FANO_POINTS[slot][1] + 0.06}])) : circle(ids);
   return {points, edges: [], directed: false, round: true, fano: slots};
 }
 
@@ -149,8 +183,10 @@ export function fano(quorums) {
   const wanted = new Set(quorums.map(line));
   if (quorums.length !== 7 || wanted.size !== 7 || quorums.some((quorum) => quorum.length !== 3)) return null;
   const slots = [];
-  const fits = () => FANO_LINES.every((slotsOfLine) =>
-    slotsOfLine.some((slot) => slot >= slots.length) || wanted.has(line(slotsOfLine.map((slot) => slots[slot]))));
+  const fits = () =>
+    FANO_LINES.every(
+      (slotsOfLine) => slotsOfLine.some((slot) => slot >= slots.length) || wanted.has(line(slotsOfLine.map((slot) => slots[slot]))),
+    );
   const assign = () => {
     if (slots.length === 7) return true;
     for (let id = 0; id < 7; id += 1) {
@@ -191,10 +227,15 @@ export function fit(places, {width, height, margin, round}) {
   }
   const spareX = inner.spareX ?? 0;
   const spareY = inner.spareY ?? 0;
-  return new Map([...points].map(([id, {x, y}]) => [id, {
-    x: margin.left + spareX / 2 + x * (inner.width - spareX),
-    y: margin.top + spareY / 2 + y * (inner.height - spareY),
-  }]));
+  return new Map(
+    [...points].map(([id, {x, y}]) => [
+      id,
+      {
+        x: margin.left + spareX / 2 + x * (inner.width - spareX),
+        y: margin.top + spareY / 2 + y * (inner.height - spareY),
+      },
+    ]),
+  );
 }
 
 /** The shortest distance between two places. */

@@ -33,12 +33,20 @@ export function createStructure({onMessage, onProcess, onPoint}) {
     const now = performance.now();
     const still = motion.matches || document.hidden || !(moving || now < movingUntil);
     if (moving) movingUntil = now + DURATION_MS;
-    stop = play(shown, items, (frameItems) => {
-      shown = frameItems.filter((item) => !item.leaving);
-      paint(frameItems);
-    }, {still});
+    stop = play(
+      shown,
+      items,
+      (frameItems) => {
+        shown = frameItems.filter((item) => !item.leaving);
+        paint(frameItems);
+      },
+      {still},
+    );
     if (still) shown = items;
-    fill(signs, legend(items).map(({sign, text}) => el('li', {}, el('span', {class: `sign sign-${sign}`, 'aria-hidden': 'true'}), text)));
+    fill(
+      signs,
+      legend(items).map(({sign, text}) => el('li', {}, el('span', {class: `sign sign-${sign}`, 'aria-hidden': 'true'}), text)),
+    );
   }
 
   const observer = new ResizeObserver(() => redraw(false));
@@ -75,7 +83,11 @@ export function createStructure({onMessage, onProcess, onPoint}) {
 function summary({structure, processes, pending}) {
   const inside = processes.filter((process) => process.inside).map(({id}) => `P${id}`);
   const waiting = processes.filter((process) => process.waiting).map(({id}) => `P${id}`);
-  const words = [`${processes.length} processes, drawn as a ${structure.shape}`, inside.length > 0 && `inside: ${inside.join(', ')}`,
-    waiting.length > 0 && `waiting: ${waiting.join(', ')}`, `${pending.length} messages in flight`];
+  const words = [
+    `${processes.length} processes, drawn as a ${structure.shape}`,
+    inside.length > 0 && `inside: ${inside.join(', ')}`,
+    waiting.length > 0 && `waiting: ${waiting.join(', ')}`,
+    `${pending.length} messages in flight`,
+  ];
   return `${words.filter(Boolean).join('; ')}. The lists beside the drawing say the same.`;
 }

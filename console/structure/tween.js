@@ -17,8 +17,9 @@ export function between(before, after, f) {
     const start = old.get(item.key) ?? {...item, ...(item.source ?? {}), opacity: item.source ? 1 : 0};
     return move(start, item, f);
   });
-  const leaving = before.filter((item) => !kept.has(item.key)).map((item) =>
-    ({...move(item, {...item, ...(item.target ?? {}), opacity: item.target ? 1 : 0}, f), leaving: true}));
+  const leaving = before
+    .filter((item) => !kept.has(item.key))
+    .map((item) => ({...move(item, {...item, ...(item.target ?? {}), opacity: item.target ? 1 : 0}, f), leaving: true}));
   return [...leaving, ...shown];
 }
 
@@ -39,8 +40,18 @@ export const ease = (f) => (f < 0.5 ? 2 * f * f : 1 - 2 * (1 - f) ** 2);
  * Shows the frames between two drawings. Without motion only the last one is shown. Returns a function that ends the
  * movement where it is.
  */
-export function play(before, after, show, {still, duration = DURATION_MS, now = () => performance.now(),
-  frame = globalThis.requestAnimationFrame, cancel = globalThis.cancelAnimationFrame} = {}) {
+export function play(
+  before,
+  after,
+  show,
+  {
+    still,
+    duration = DURATION_MS,
+    now = () => performance.now(),
+    frame = globalThis.requestAnimationFrame,
+    cancel = globalThis.cancelAnimationFrame,
+  } = {},
+) {
   if (still || before.length === 0) {
     show(after);
     return () => {};

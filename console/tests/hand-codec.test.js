@@ -68,12 +68,47 @@ test('branches, their names and the shown step survive the address', () => {
 
 test('a link that no page has made is refused with a sentence', () => {
   const bad = [
-    'z9', 'd', 'd-1', 'd01', 'd1_2', 'q', 'q0.', '.q0', 'q0..q1', 'q0q1', 'q0.q1)', '(q0', 'q0(q1', '()', 'q0()', 'q0((q1))',
-    'q0!.q1!', 'w0_256', 't1_', 't_x', 't1_~g0', 't1_~ff', 'd9999999999', 'o', 'q0 ', 'q0(q1)q2', 'q0(q1)(q1)', "q0'~ff'", "q0'a", 'f1_2',
-    'd1e3', '__proto__', 'constructor', 'q0.<b>',
+    'z9',
+    'd',
+    'd-1',
+    'd01',
+    'd1_2',
+    'q',
+    'q0.',
+    '.q0',
+    'q0..q1',
+    'q0q1',
+    'q0.q1)',
+    '(q0',
+    'q0(q1',
+    '()',
+    'q0()',
+    'q0((q1))',
+    'q0!.q1!',
+    'w0_256',
+    't1_',
+    't_x',
+    't1_~g0',
+    't1_~ff',
+    'd9999999999',
+    'o',
+    'q0 ',
+    'q0(q1)q2',
+    'q0(q1)(q1)',
+    "q0'~ff'",
+    "q0'a",
+    'f1_2',
+    'd1e3',
+    '__proto__',
+    'constructor',
+    'q0.<b>',
   ];
   for (const text of bad) {
-    assert.throws(() => decodeTree(text), (error) => error instanceof BadLink && /^The link .*\.$/.test(error.message), text);
+    assert.throws(
+      () => decodeTree(text),
+      (error) => error instanceof BadLink && /^The link .*\.$/.test(error.message),
+      text,
+    );
   }
 });
 

@@ -2,7 +2,19 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import {
-  actionsTo, back, branchOf, countBranches, forward, goTo, layout, newTree, pathTo, remove, rename, shownPath, step,
+  actionsTo,
+  back,
+  branchOf,
+  countBranches,
+  forward,
+  goTo,
+  layout,
+  newTree,
+  pathTo,
+  remove,
+  rename,
+  shownPath,
+  step,
 } from '../hand/tree.js';
 
 const deliver = (message) => ({deliver: {message}});

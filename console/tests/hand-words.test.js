@@ -36,21 +36,59 @@ test('each kind of part has its text', () => {
     [{kind: 'set', of: [0, 2]}, '{0, 2}'],
     [{kind: 'set', of: []}, '∅'],
     [{kind: 'queue', of: [{process: 1, stamp: 4}, {process: 2}]}, 'P1@4 ‹ P2'],
-    [{kind: 'numbers', of: [[0, 3], [1, 0]]}, '[3 0]'],
-    [{kind: 'numbers', of: [[1, 3], [2, 0]]}, 'P1: 3, P2: 0'],
+    [
+      {
+        kind: 'numbers',
+        of: [
+          [0, 3],
+          [1, 0],
+        ],
+      },
+      '[3 0]',
+    ],
+    [
+      {
+        kind: 'numbers',
+        of: [
+          [1, 3],
+          [2, 0],
+        ],
+      },
+      'P1: 3, P2: 0',
+    ],
     [{kind: 'token', fence: 4, carries: [{name: 'due', kind: 'queue', of: [{process: 1}]}]}, 'fence 4 · due P1'],
   ];
   for (const [part, text] of texts) assert.equal(cell({name: 'x', ...part}).text, text);
 });
 
 test('the table has a row for each name, in the order of the paper, and marks what changed', () => {
-  const client = (value) => ({picture: [{name: 'state', kind: 'field', value}, {name: 'fence', kind: 'field', value: 0}]});
-  const helper = {picture: [{name: 'state', kind: 'field', value: 'Up'}, {name: 'vote', kind: 'pointer', to: 1}, {name: 'fence', kind: 'field', value: 0}]};
+  const client = (value) => ({
+    picture: [
+      {name: 'state', kind: 'field', value},
+      {name: 'fence', kind: 'field', value: 0},
+    ],
+  });
+  const helper = {
+    picture: [
+      {name: 'state', kind: 'field', value: 'Up'},
+      {name: 'vote', kind: 'pointer', to: 1},
+      {name: 'fence', kind: 'field', value: 0},
+    ],
+  };
   const rows = table([client('Waiting'), helper], [client('Idle'), helper]);
-  assert.deepEqual(rows.map(({name}) => name), ['state', 'vote', 'fence']);
-  assert.deepEqual(rows[0].cells.map(({changed}) => changed), [true, false]);
+  assert.deepEqual(
+    rows.map(({name}) => name),
+    ['state', 'vote', 'fence'],
+  );
+  assert.deepEqual(
+    rows[0].cells.map(({changed}) => changed),
+    [true, false],
+  );
   assert.equal(rows[1].cells[0].text, '');
-  assert.ok(table([client('Idle')]).every(({cells}) => cells.every(({changed}) => !changed)), 'the start changes nothing');
+  assert.ok(
+    table([client('Idle')]).every(({cells}) => cells.every(({changed}) => !changed)),
+    'the start changes nothing',
+  );
 });
 
 test('the mood of a process', () => {
@@ -63,7 +101,10 @@ test('the mood of a process', () => {
   assert.equal(moodWord({...process, ready: false}), 'catching up');
 });
 
-const algorithms = [{name: 'lamport', assumes: ['links keep the order of messages']}, {name: 'maekawa', assumes: ['no losses']}];
+const algorithms = [
+  {name: 'lamport', assumes: ['links keep the order of messages']},
+  {name: 'maekawa', assumes: ['no losses']},
+];
 
 test('the address of a run is read as it was written', () => {
   const tree = step(step(newTree(), {user: {process: 0, wish: 'request'}}), {deliver: {message: 0}});
@@ -73,7 +114,7 @@ test('the address of a run is read as it was written', () => {
   assert.ok(hash.endsWith('&a=q0.d0&p=1%2C2&v=1'), hash);
   assert.deepEqual(readAddress(parse(hash).query, algorithms), {spec, rules, tree, paused: [1, 2]});
   assert.equal(compactRules(defaultRules(algorithms[0]), algorithms[0]), '');
-  assert.equal(defaultRules(algorithms[0]).fifo, true, 'the order of links is the algorithm\'s own');
+  assert.equal(defaultRules(algorithms[0]).fifo, true, "the order of links is the algorithm's own");
 });
 
 test('the spec of a run can be opened by hand', () => {
@@ -84,10 +125,22 @@ test('the spec of a run can be opened by hand', () => {
 test('an address that no page has made is refused with a sentence', () => {
   const good = JSON.stringify({algorithm: 'maekawa', n: 3});
   const bad = [
-    {v: '2'}, {spec: '{'}, {spec: '[]'}, {spec: 'null'}, {spec: '{}'}, {spec: '{"algorithm":3}'}, {spec: '{"algorithm":"<b>"}'},
-    {spec: '{"algorithm":"maekawa","n":17}'}, {spec: '{"algorithm":"maekawa","n":1e9}'}, {spec: '{"algorithm":"maekawa","n":2.5}'},
-    {spec: good, rules: '7'}, {spec: good, rules: '{"fifo":1}'}, {spec: good, rules: '{"losses":-1}'}, {spec: good, rules: '{"x":1}'},
-    {spec: good, a: 'zz'}, {spec: good, p: 'x'},
+    {v: '2'},
+    {spec: '{'},
+    {spec: '[]'},
+    {spec: 'null'},
+    {spec: '{}'},
+    {spec: '{"algorithm":3}'},
+    {spec: '{"algorithm":"<b>"}'},
+    {spec: '{"algorithm":"maekawa","n":17}'},
+    {spec: '{"algorithm":"maekawa","n":1e9}'},
+    {spec: '{"algorithm":"maekawa","n":2.5}'},
+    {spec: good, rules: '7'},
+    {spec: good, rules: '{"fifo":1}'},
+    {spec: good, rules: '{"losses":-1}'},
+    {spec: good, rules: '{"x":1}'},
+    {spec: good, a: 'zz'},
+    {spec: good, p: 'x'},
   ];
   for (const query of bad) {
     const sentence = (error) => error instanceof BadLink && /^[A-Z].*\.$/.test(error.message);
@@ -120,7 +173,14 @@ test('the best result is kept, also where nothing can be kept', () => {
   assert.deepEqual([...bests(storage)], [['c', 3]]);
   kept.set('baton-challenges', 'null');
   assert.equal(bests(storage).size, 0);
-  const refusing = {getItem: () => { throw new Error('no'); }, setItem: () => { throw new Error('no'); }};
+  const refusing = {
+    getItem: () => {
+      throw new Error('no');
+    },
+    setItem: () => {
+      throw new Error('no');
+    },
+  };
   assert.equal(bests(refusing).size, 0);
   assert.ok(solved('deadlock', 9, refusing));
   assert.ok(solved('deadlock', 9, null));

@@ -14,8 +14,15 @@ test('no two processes are at the same place, whatever the shape and the size', 
     const chain = ids.slice(1).map((id) => [id - 1, id]);
     const binary = ids.slice(1).map((id) => [Math.floor((id - 1) / 2), id]);
     const structures = [
-      {shape: 'ring', ring: ids}, {shape: 'tree', edges: chain}, {shape: 'tree', edges: binary}, {shape: 'grid'},
-      {shape: 'grid', grid: {columns: 3}}, {shape: 'plane', quorums: []}, {shape: 'complete'}, {shape: 'star'}, {shape: 'new'},
+      {shape: 'ring', ring: ids},
+      {shape: 'tree', edges: chain},
+      {shape: 'tree', edges: binary},
+      {shape: 'grid'},
+      {shape: 'grid', grid: {columns: 3}},
+      {shape: 'plane', quorums: []},
+      {shape: 'complete'},
+      {shape: 'star'},
+      {shape: 'new'},
     ];
     for (const structure of structures) {
       for (const processes of [clients(n), withHelpers(n, 1), withHelpers(n, 5)]) {
@@ -30,7 +37,12 @@ test('no two processes are at the same place, whatever the shape and the size', 
 
 test('a ring is a circle in its own order, clockwise from the top', () => {
   const {points, edges, directed} = place({shape: 'ring', ring: [0, 2, 1, 3]}, clients(4));
-  assert.deepEqual(edges, [[0, 2], [2, 1], [1, 3], [3, 0]]);
+  assert.deepEqual(edges, [
+    [0, 2],
+    [2, 1],
+    [1, 3],
+    [3, 0],
+  ]);
   assert.ok(directed);
   assert.ok(points.get(0).y < 0.01);
   assert.ok(points.get(2).x > 0.99);
@@ -38,7 +50,14 @@ test('a ring is a circle in its own order, clockwise from the top', () => {
 });
 
 test('a parent is above and in the middle of its children', () => {
-  const edges = [[0, 1], [0, 2], [1, 3], [1, 4], [2, 5], [2, 6]];
+  const edges = [
+    [0, 1],
+    [0, 2],
+    [1, 3],
+    [1, 4],
+    [2, 5],
+    [2, 6],
+  ];
   const {points} = place({shape: 'tree', edges}, clients(7));
   for (const [parent, child] of edges) assert.ok(points.get(parent).y < points.get(child).y);
   assert.equal(points.get(0).x, 0.5);
@@ -68,7 +87,12 @@ test('the fathers of Naimi and Trehel make a tree that moves with them', () => {
 test('the voting sets of seven processes become the lines of the plane', () => {
   const sets = Array.from({length: 7}, (_, i) => [i, (i + 1) % 7, (i + 3) % 7]);
   const slots = fano(sets);
-  const lines = FANO_LINES.map((line) => line.map((slot) => slots[slot]).sort().join());
+  const lines = FANO_LINES.map((line) =>
+    line
+      .map((slot) => slots[slot])
+      .sort()
+      .join(),
+  );
   assert.deepEqual(lines.sort(), sets.map((set) => [...set].sort().join()).sort());
   assert.equal(fano(sets.slice(1)), null);
   assert.equal(fano(sets.map(() => [0, 1, 2])), null);
@@ -77,7 +101,11 @@ test('the voting sets of seven processes become the lines of the plane', () => {
 });
 
 test('a drawing stays inside its box', () => {
-  for (const [width, height] of [[640, 480], [358, 420], [10, 10]]) {
+  for (const [width, height] of [
+    [640, 480],
+    [358, 420],
+    [10, 10],
+  ]) {
     for (const round of [true, false]) {
       for (const {x, y} of fit(circle([0, 1, 2, 3, 4]), {width, height, margin, round}).values()) {
         assert.ok(x >= 29 && y >= 29 && x <= Math.max(31, width - 29) && y <= Math.max(31, height - 29));
@@ -97,8 +125,27 @@ test('the two directions of a link lie apart, and messages keep their order on i
 });
 
 test('a hull has the outer points only', () => {
-  const points = [{x: 0, y: 0}, {x: 2, y: 0}, {x: 1, y: 1}, {x: 2, y: 2}, {x: 0, y: 2}];
+  const points = [
+    {x: 0, y: 0},
+    {x: 2, y: 0},
+    {x: 1, y: 1},
+    {x: 2, y: 2},
+    {x: 0, y: 2},
+  ];
   assert.equal(hull(points).length, 4);
-  assert.equal(hull([{x: 0, y: 0}, {x: 1, y: 0}]).length, 2);
-  assert.equal(hull([{x: 0, y: 0}, {x: 1, y: 0}, {x: 2, y: 0}]).length, 2);
+  assert.equal(
+    hull([
+      {x: 0, y: 0},
+      {x: 1, y: 0},
+    ]).length,
+    2,
+  );
+  assert.equal(
+    hull([
+      {x: 0, y: 0},
+      {x: 1, y: 0},
+      {x: 2, y: 0},
+    ]).length,
+    2,
+  );
 });
