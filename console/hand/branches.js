@@ -10,10 +10,8 @@ const ROW = 24;
 const LEFT = 14;
 const TOP = 14;
 
-/**
- * `onGo(id)`, `onRename(id, name)`, `onRemove(id)`. `textOf(id)` and `isBroken(id)` tell what is known of a step.
- */
-export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
+/** `goTo(id)`, `rename(id, name)` and `remove(id)` change the tree; `textOf(id)` and `isBroken(id)` tell what is known of a step. */
+export function createBranches({goTo, rename, remove: removeBranch, textOf, isBroken}) {
   const title = el('h2', {}, 'Steps');
   const picture = svg('svg', {class: 'branches', role: 'group', 'aria-label': 'Steps and branches'});
   const scroll = el('div', {class: 'scroll branches-scroll'}, picture);
@@ -27,8 +25,8 @@ export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
     autocomplete: 'off',
   });
   let shown = null;
-  name.addEventListener('change', () => shown !== null && onRename(branchOf(shown, shown.current), name.value.trim()));
-  const remove = button('Remove branch', () => onRemove(branchOf(shown, shown.current)), {class: 'small quiet danger'});
+  name.addEventListener('change', () => shown !== null && rename(branchOf(shown, shown.current), name.value.trim()));
+  const remove = button('Remove branch', () => removeBranch(branchOf(shown, shown.current)), {class: 'small quiet danger'});
   const tools = el('div', {class: 'branch-tools'}, name, remove);
 
   function dot(tree, id, {column, row}, onWay) {
@@ -36,7 +34,7 @@ export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
     const isShown = id === tree.current;
     const text = id === 0 ? 'Start' : `Step ${node.depth}: ${textOf(id) ?? words(node.action)}`;
     const classes = ['branch-dot', onWay && 'on-way', isShown && 'shown', isBroken(id) && 'broken'];
-    const go = () => onGo(id);
+    const go = () => goTo(id);
     return svg(
       'g',
       {

@@ -89,6 +89,13 @@ export function createMessages({onAction, onChoose}) {
         made.classList.toggle('hinted', id === hinted);
       }
     },
+    /** Gives a message the focus, so that Enter delivers it. A message that cannot arrive yet takes none. */
+    focus(id) {
+      const main = rows.get(id)?.querySelector('.message-main');
+      if (main?.disabled) document.activeElement?.blur();
+      else main?.focus({preventScroll: true});
+      this.reveal(id);
+    },
     /** Brings a message into view in the list, not in the page. */
     reveal(id) {
       const made = rows.get(id);

@@ -21,6 +21,10 @@ export function createProcesses({onAction, onSelect, onPause}) {
       );
       restore(list, focus);
     },
+    /** Marks the button of the action with this key, as a hint. */
+    mark(hinted) {
+      for (const one of list.querySelectorAll('[data-action]')) one.classList.toggle('hinted', one.dataset.action === hinted);
+    },
   };
 }
 
@@ -32,7 +36,7 @@ function processRow(process, actions, {selected, paused, onAction, onSelect, onP
     button(text, () => onAction(action), {
       class: 'small',
       disabled: held && parts(action).name !== 'crash',
-      data: {focus: `${id} ${key(action)}`},
+      data: {focus: `${id} ${key(action)}`, action: key(action)},
       ...more,
     });
   const wishes = of('user').map((action) => {
