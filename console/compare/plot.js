@@ -6,40 +6,47 @@ import {runAddress} from '../lib/route.js';
 import {hide, show} from '../lib/tooltip.js';
 import {MEASURES, apart, scale} from './series.js';
 
-const [WIDTH, HEIGHT] = [620, 340];
-const FIELD = {left: 52, right: WIDTH - 178, top: 14, bottom: HEIGHT - 38};
+/** On a narrow page the drawing is narrower, so that its text stays readable. */
+function sizes() {
+  const [width, height] = matchMedia('(max-width: 700px)').matches ? [400, 340] : [620, 380];
+  return {width, height, field: {left: width > 500 ? 52 : 34, right: width - (width > 500 ? 186 : 142), top: 14, bottom: height - 38}};
+}
 
 export function plot(all, {measure, colours, isLog, specOf}) {
+  const {width, height, field} = sizes();
   const {title, axis} = MEASURES[measure];
   const points = all.flatMap((one) => one.points);
   if (points.length === 0) return null;
   const values = points.flatMap(({value, theory}) => [value, theory?.value ?? value]);
   const ns = [...new Set(points.map(({n}) => n))].sort((a, b) => a - b);
-  const x = scale([ns[0] === ns.at(-1) ? 0 : ns[0], ns.at(-1)], [FIELD.left, FIELD.right], true);
-  const y = scale([isLog ? Math.min(...values.filter((value) => value > 0)) : 0, Math.max(...values, 1)], [FIELD.bottom, FIELD.top], isLog);
-  const drawn = svg('svg', {class: 'plot', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'group', 'aria-label': `${title} by number of processes`});
+  const x = scale([ns[0] === ns.at(-1) ? 0 : ns[0], ns.at(-1)], [field.left, field.right], true);
+  const y = scale([isLog ? Math.min(...values.filter((value) => value > 0)) : 0, Math.max(...values, 1)], [field.bottom, field.top], isLog);
+  const drawn = svg('svg', {class: 'plot', viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': `${title} by number of processes`});
   for (const tick of y.ticks) {
-    drawn.append(svg('path', {class: 'grid', d: `M${FIELD.left} ${y.at(tick)}H${FIELD.right}`}), svg('text', {class: 'tick', x: FIELD.left - 8, y: y.at(tick) + 4, 'text-anchor': 'end'}, number(tick)));
+    drawn.append(svg('path', {class: 'grid', d: `M${field.left} ${y.at(tick)}H${field.right}`}), svg('text', {class: 'tick', x: field.left - 8, y: y.at(tick) + 4, 'text-anchor': 'end'}, number(tick)));
   }
   let last = -Infinity;
   for (const n of ns) {
     if (x.at(n) - last < 22) continue;
     last = x.at(n);
-    drawn.append(svg('text', {class: 'tick', x: last, y: FIELD.bottom + 20, 'text-anchor': 'middle'}, n));
+    drawn.append(svg('text', {class: 'tick', x: last, y: field.bottom + 20, 'text-anchor': 'middle'}, n));
   }
-  drawn.append(svg('text', {class: 'tick', x: FIELD.right, y: FIELD.bottom + 34, 'text-anchor': 'end'}, 'processes'), svg('text', {class: 'tick', x: FIELD.left - 8, y: FIELD.top - 3, 'text-anchor': 'end'}, axis === 'T' ? 'T' : ''));
-  const labels = apart(all.map((one) => ({one, y: y.at(one.points.at(-1).value)})), 15, FIELD.top + 4, FIELD.bottom);
-  const groups = all.map((one) => group(one, {x, y, colours, specOf, measure, label: labels.find((label) => label.one === one), drawn}));
+  drawn.append(svg('text', {class: 'tick', x: field.right, y: field.bottom + 34, 'text-anchor': 'end'}, 'processes'), svg('text', {class: 'tick', x: field.left - 8, y: field.top - 3, 'text-anchor': 'end'}, axis === 'T' ? 'T' : ''));
+  const labels = apart(all.map((one) => ({one, y: y.at(one.points.at(-1).value)})), 15, field.top + 4, field.bottom);
+  const groups = all.map((one) => group(one, {x, y, colours, specOf, measure, label: labels.find((label) => label.one === one), drawn, edge: field.right}));
   drawn.append(...groups);
   return el('figure', {}, el('h3', {}, title), drawn);
 }
 
-function group(one, {x, y, colours, specOf, measure, label, drawn}) {
+function group(one, {x, y, colours, specOf, measure, label, drawn, edge}) {
   const line = one.points.filter(({theory}) => theory);
-  const path = line.map(({n, theory}, at) => `${at ? 'L' : 'M'}${x.at(n).toFixed(1)} ${y.at(theory.value).toFixed(1)}`).join('');
+  const trail = (points, value) => points.map((point, at) => `${at ? 'L' : 'M'}${x.at(point.n).toFixed(1)} ${y.at(value(point)).toFixed(1)}`).join('');
+  const end = one.points.at(-1);
   const lit = (on) => { for (const other of drawn.querySelectorAll('[data-series]')) other.classList.toggle('dim', on && other.dataset.series !== one.name); };
   const element = svg('g', {class: `series-${colours.get(one.name) ?? 0}`, data: {series: one.name}},
-    line.length > 0 && svg('path', {class: `theory ${line.some(({theory}) => theory.kind === 'bound') ? 'dashed' : ''}`, d: path}),
+    svg('path', {class: 'leader', d: `M${x.at(end.n) + 6} ${y.at(end.value)}L${edge + 14} ${label.y}`}),
+    line.length === 0 && svg('path', {class: 'joins', d: trail(one.points, ({value}) => value)}),
+    line.length > 0 && svg('path', {class: `theory ${line.some(({theory}) => theory.kind === 'bound') ? 'dashed' : ''}`, d: trail(line, ({theory}) => theory.value)}),
     one.points.map((point) => {
       const dot = svg('circle', {class: `point ${point.differs ? 'differs' : ''}`, cx: x.at(point.n), cy: y.at(point.value), r: 4.5});
       const link = svg('a', {href: runAddress(specOf(point.row)), 'aria-label': `${one.name}, n = ${point.n}: ${number(point.value)}${point.theory ? `, in theory ${number(point.theory.value)}` : ''}`}, dot);
@@ -49,7 +56,7 @@ function group(one, {x, y, colours, specOf, measure, label, drawn}) {
       for (const event of ['pointerleave', 'blur']) link.addEventListener(event, off);
       return link;
     }),
-    svg('text', {class: 'name', x: FIELD.right + 12, y: label.y + 4}, one.name));
+    svg('text', {class: 'name', x: edge + 18, y: label.y + 4}, one.name));
   const name = element.querySelector('.name');
   name.addEventListener('pointerenter', () => lit(true));
   name.addEventListener('pointerleave', () => lit(false));

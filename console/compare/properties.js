@@ -11,9 +11,9 @@ const N = 5;
 
 export function propertiesTable(algorithms, rows) {
   const healthy = algorithms.filter(({family, broken}) => family === 'mutex' && !broken);
-  const columns = ['Algorithm', 'Messages', 'Client delay', 'Sync delay', 'First come, first served', 'Reordering', 'Loss', 'Duplicates', 'Crash'];
+  const columns = ['Algorithm', 'Messages', 'Client delay', 'Sync delay', 'ORDER', 'Reordering', 'Loss', 'Duplicates', 'Crash'];
   return el('div', {class: 'scroll'}, el('table', {class: 'properties'},
-    el('thead', {}, el('tr', {}, columns.map((title) => el('th', {scope: 'col'}, label(title))))),
+    el('thead', {}, el('tr', {}, el('th', {colspan: 4}), el('th', {scope: 'col'}, 'Promises'), el('th', {colspan: 4, scope: 'colgroup'}, 'Survives')), el('tr', {}, columns.map((title) => el('th', {scope: 'col'}, label(title))))),
     el('tbody', {}, healthy.map((algorithm) => rowOf(algorithm, rows)))));
 }
 
@@ -28,7 +28,7 @@ function rowOf(algorithm, rows) {
   };
   const fault = (kind) => {
     const yes = survives(algorithm, kind);
-    return el('td', {}, el('a', {class: `tag ${yes ? 'good' : 'bad'}`, href: runAddress(trial(algorithm, kind))}, yes ? 'survives' : 'not'));
+    return el('td', {}, el('a', {class: `tag ${yes ? 'good' : 'bad'}`, href: runAddress(trial(algorithm, kind))}, yes ? 'yes' : 'no'));
   };
   const ordered = algorithm.promises.includes('order');
   return el('tr', {}, el('th', {scope: 'row'}, el('a', {href: address('algorithm', [name])}, name)),

@@ -6,18 +6,16 @@ import {SANS} from './paint.js';
 
 /** More labels than this would be unreadable, and placing them would cost the time of a frame. */
 const LABELS_MAX = 500;
-/** With more arrows than this in the window, arrows that fall on the same pixels are drawn once, and without heads. */
+/** With more arrows than this in the window, lines are closer than pixels: only so many are drawn, and without heads. */
 const DENSE = 2500;
 
 export function drawArrows(pen) {
   const {plan, left, right, seq, hover, colour, context} = pen;
-  const seen = [];
-  plan.arrows.visible(left, right, (arrow) => seen.push(arrow));
-  const dense = seen.length > DENSE;
+  const [first, last] = plan.arrows.range(left, right);
+  const dense = last - first > DENSE;
+  const seen = chosen(plan.arrows, left, right, dense ? Math.ceil((last - first) / DENSE) : 1, seq);
   const styles = new Map();
-  const drawn = dense ? new Set() : null;
   for (const arrow of seen) {
-    if (drawn && isCovered(arrow, pen, drawn)) continue;
     const style = styleOf(arrow, pen);
     const group = styles.get(style) ?? [];
     group.push(arrow);
@@ -32,6 +30,17 @@ export function drawArrows(pen) {
       one(arrow, pen, current ? colour.accent : colour.ink, 2.2);
     }
   }
+}
+
+/** Every `stride`-th visible arrow, and every lost message and every message of the chosen record. */
+function chosen(arrows, left, right, stride, seq) {
+  const found = [];
+  let at = 0;
+  arrows.visible(left, right, (arrow) => {
+    at += 1;
+    if (at % stride === 0 || arrow.lost || arrow.seq === seq || arrow.last === seq) found.push(arrow);
+  });
+  return found;
 }
 
 /** Arrows of one style are drawn in one stroke; the style is a text, so that it can be a key. */
@@ -152,12 +161,4 @@ function drawLabels(seen, {context, x, y, colour, labels, alpha}) {
   }
   context.globalAlpha = 1;
   context.lineWidth = 1;
-}
-
-/** Whether an arrow between the same two lanes already covers the same pixels. */
-function isCovered(arrow, {x}, drawn) {
-  const key = ((Math.round(x(arrow.tail)) * 4096 + Math.min(4095, Math.round(x(arrow.head) - x(arrow.tail)))) * 512 + arrow.from) * 512 + arrow.to;
-  if (drawn.has(key)) return true;
-  drawn.add(key);
-  return false;
 }

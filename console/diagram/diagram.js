@@ -16,7 +16,7 @@ import {createToolbar} from './toolbar.js';
 import {clamp, fit, opening, pan, reveal, toPixel, toPosition, zoom} from './view.js';
 import {number, time} from '../lib/format.js';
 
-const MARGIN = 24;
+const MARGIN = 36;
 const LANE_MIN = 24;
 const LANE_MAX = 92;
 

@@ -9,8 +9,8 @@ import {toPixel, toPosition} from './view.js';
 
 export const GUTTER = 64;
 export const TOP = 46;
-export const BOTTOM = 34;
-const FUTURE = 0.2;
+export const BOTTOM = 44;
+const FUTURE = 0.26;
 
 /**
  * Draws everything. `frame` is `{width, height, view, plan, seq, hover, colour, laneHeight, scrollY}`; `seq` is the chosen
@@ -36,7 +36,9 @@ export function draw(context, frame) {
   context.clip();
   drawBackground(pen);
   drawLanes(pen);
-  drawBars(pen);
+  reserveMarks(pen);
+  drawBars(pen, BEHIND);
+  drawBars(pen, (kind) => !BEHIND(kind));
   drawArrows(pen);
   drawMarks(pen);
   drawAxis(pen);
@@ -71,8 +73,8 @@ function drawBackground({context, x, y, plan, colour, height, left, right, label
     context.font = `600 11px ${SANS}`;
     const room = context.measureText(words).width;
     const at = Math.max(GUTTER + 4, from + 5);
-    labels.take({x: at + room / 2, y: height - 14, width: room, height: 12});
-    text(context, words, at, height - 14, colour.lost, '600 11px', 'left', colour.surface);
+    labels.take({x: at + room / 2, y: height - 11, width: room, height: 12});
+    text(context, words, at, height - 11, colour.lost, '600 11px', 'left', colour.surface);
     context.globalAlpha = 1;
   }
 }
@@ -87,13 +89,26 @@ function drawLanes({context, y, plan, colour, width, height}) {
   });
 }
 
-const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 16};
+const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 26};
+/** A pause may begin in the critical section, so it is drawn behind it, and wider. */
+const BEHIND = (kind) => kind === 'paused' || kind === 'down';
 
-function drawBars({context, x, y, plan, colour, left, right, labels, alpha, laneHeight, seq}) {
+/** Labels do not cover marks. */
+function reserveMarks({x, y, plan, left, right, labels}) {
+  plan.marks.visible(left, right, (mark) => mark.lane !== null && labels.take({x: x(mark.x), y: y(mark.lane), width: 9, height: 9}));
+}
+
+function drawBars({context, x, y, plan, colour, left, right, labels, alpha, laneHeight, seq}, wanted) {
   const shrink = Math.min(1, laneHeight / 40);
+  // The right end of the last bar of a kind on a lane: what lies within the same pixel is drawn once.
+  const drawn = new Map();
   plan.bars.visible(left, right, (bar) => {
     const {kind, label} = bar.item;
+    if (!wanted(kind)) return;
     const [from, to] = [x(bar.x0), Math.max(x(bar.x0) + 3, x(bar.x1))];
+    const place = `${kind}${bar.lane}`;
+    if (to <= (drawn.get(place) ?? -1) + 0.5) return;
+    drawn.set(place, to);
     const thick = (THICK[kind] ?? 8) * shrink;
     const middle = y(bar.lane);
     context.globalAlpha = alpha(bar.seq);
@@ -124,7 +139,7 @@ function drawBars({context, x, y, plan, colour, left, right, labels, alpha, lane
       }
       context.globalAlpha = 1;
     }
-    if (label && laneHeight >= 30) barLabel(context, visible(label), {from, to, middle, thick, kind, colour, labels, left: GUTTER});
+    if (label && laneHeight >= 30 && to - from > 8) barLabel(context, visible(label), {from, to, middle, thick, kind, colour, labels, left: GUTTER});
     context.globalAlpha = 1;
   });
 }
@@ -132,12 +147,14 @@ function drawBars({context, x, y, plan, colour, left, right, labels, alpha, lane
 function barLabel(context, words, {from, to, middle, thick, kind, colour, labels, left}) {
   context.font = `600 10.5px ${SANS}`;
   const room = context.measureText(words).width;
-  const inside = kind === 'inside' && to - Math.max(from, left) > room + 8;
-  const at = inside ? (Math.max(from, left) + to) / 2 : (from + to) / 2;
-  const height = inside ? middle : middle + thick / 2 + 9;
-  if (!labels.take({x: at, y: height, width: room + 4, height: 12})) return;
-  if (inside) text(context, words, at, height, colour['on-accent'], '600 10.5px', 'center');
-  else text(context, words, at, height, colour.muted, '10.5px', 'center', colour.surface);
+  const at = (Math.max(from, left) + to) / 2;
+  const fits = kind === 'inside' && to - Math.max(from, left) > room + 8;
+  if (fits && labels.take({x: at, y: middle, width: room + 4, height: 12})) {
+    text(context, words, at, middle, colour['on-accent'], '600 10.5px', 'center');
+    return;
+  }
+  const height = middle + thick / 2 + 9;
+  if (labels.take({x: at, y: height, width: room + 4, height: 12})) text(context, words, at, height, colour.muted, '10.5px', 'center', colour.surface);
 }
 
 const SIGNS = {crash: '✕', recover: '▸', resume: '▸', pause: '‖', write_refused: '✕', violation: '!'};
@@ -157,8 +174,10 @@ function drawMarks({context, x, y, plan, colour, left, right, labels, alpha, lan
     const height = middle - 16 - 12 * mark.level;
     context.font = `11px ${SANS}`;
     const room = context.measureText(words).width;
-    if (laneHeight >= 30 && labels.take({x: at, y: height, width: room + 4, height: 12})) {
-      text(context, words, at, height, hue, '11px', 'center', colour.surface);
+    // Beside the names of the processes a label moves to the right, so that it can be read.
+    const centre = at < GUTTER ? at : Math.max(at, GUTTER + room / 2 + 4);
+    if (laneHeight >= 30 && labels.take({x: centre, y: height, width: room + 4, height: 12})) {
+      text(context, words, centre, height, hue, '11px', 'center', colour.surface);
     }
     context.globalAlpha = 1;
   });
@@ -184,7 +203,7 @@ function drawAxis({context, x, plan, colour, width, view, left, right}) {
     }
   }
   for (const gap of plan.scale.breaks) {
-    if (gap.to < left || gap.from > right) continue;
+    if (gap.to < left || gap.from > right || (gap.to - gap.from) * view.k < 30) continue;
     const middle = (x(gap.from) + x(gap.to)) / 2;
     context.fillStyle = colour.surface;
     context.fillRect(middle - 6, TOP - 20, 12, 12);
@@ -226,7 +245,7 @@ function drawViolations({context, x, plan, colour, height, alpha, width}) {
     context.globalAlpha = alpha(violation.seq);
     context.strokeStyle = colour.violation;
     context.lineWidth = 2;
-    line(context, at, TOP - 14, at, height - BOTTOM + 8);
+    line(context, at, TOP - 14, at, height - BOTTOM + 4);
     context.lineWidth = 1;
     const words = visible(violation.item.property);
     context.font = `700 11px ${SANS}`;
@@ -235,9 +254,9 @@ function drawViolations({context, x, plan, colour, height, alpha, width}) {
     if (at < GUTTER - 40 || at > width + 40) continue;
     context.fillStyle = colour.violation;
     context.beginPath();
-    context.roundRect(from, height - BOTTOM + 6, room, 18, 4);
+    context.roundRect(from, height - BOTTOM + 3, room, 18, 4);
     context.fill();
-    text(context, words, from + room / 2, height - BOTTOM + 15, colour.surface, '700 11px', 'center');
+    text(context, words, from + room / 2, height - BOTTOM + 12, colour.surface, '700 11px', 'center');
     context.globalAlpha = 1;
   }
 }

@@ -50,7 +50,7 @@ export function createOverview(actions) {
       end = Math.max(1, state.plan.end);
       const shown = bounds.width / state.view.k;
       // If all of the run is in the window, the overview would repeat the diagram.
-      canvas.hidden = shown >= end && !state.plan.violations.length;
+      canvas.hidden = shown >= end;
       if (canvas.hidden) return;
       const ratio = devicePixelRatio || 1;
       if (!picture || canvas.width !== Math.round(state.width * ratio)) {

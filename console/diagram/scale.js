@@ -3,9 +3,9 @@
 /** The usual distance between two neighbouring moments, and the least and the most that a gap may get. */
 export const GAP = 72;
 const GAP_MIN = 14;
-const BREAK_WIDTH = 72;
-/** A gap becomes a break if it is longer than so many usual gaps. */
-const BREAK_AFTER = 6;
+/** A gap that would be wider than the first becomes a break of the second width. */
+const GAP_MAX = 4.5 * GAP;
+const BREAK = 1.8 * GAP;
 const COLUMN = 76;
 
 /**
@@ -14,16 +14,16 @@ const COLUMN = 76;
  */
 export function timeScale(times) {
   const gaps = times.slice(1).map((t, at) => t - times[at]).sort((a, b) => a - b);
-  const usual = gaps.length ? gaps[gaps.length >> 1] : 1;
-  const most = gaps.length ? Math.max(usual, gaps[Math.floor((gaps.length - 1) * 0.9)]) : 1;
+  // The usual gap; if gaps differ much, half of a long one, so that a run with many tiny gaps does not get endless.
+  const quantile = (part) => gaps[Math.floor((gaps.length - 1) * part)];
+  const usual = gaps.length ? Math.max(quantile(0.5), quantile(0.75) / 2) : 1;
   const xs = new Float64Array(times.length);
   const breaks = [];
   for (let at = 1; at < times.length; at += 1) {
     const gap = times[at] - times[at - 1];
-    const isBreak = gap > BREAK_AFTER * most;
+    const isBreak = (gap / usual) * GAP > GAP_MAX;
     // A gap is at least visible: of two moments that are almost the same the later one still stands to the right.
-    const width = isBreak ? BREAK_WIDTH + GAP : Math.max(GAP_MIN, (gap / usual) * GAP * Math.min(1, (4 * usual) / most));
-    xs[at] = xs[at - 1] + width;
+    xs[at] = xs[at - 1] + (isBreak ? BREAK : Math.max(GAP_MIN, (gap / usual) * GAP));
     if (isBreak) breaks.push({from: xs[at - 1], to: xs[at], start: times[at - 1], end: times[at]});
   }
   return {xs, breaks, width: xs.length ? xs[xs.length - 1] : 0, at: (t) => interpolate(times, xs, t)};

@@ -42,6 +42,11 @@ export function short(text, length) {
   return text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`;
 }
 
+/** The text with a capital at its start and a full stop at its end. */
+export function sentence(text) {
+  return text ? `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}` : '';
+}
+
 /** Words joined as in a sentence: `a, b and c`. */
 export function list(words) {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;

@@ -19,7 +19,10 @@ export function pieces(text, {meanings, pattern}, seen = new Set()) {
   let from = 0;
   for (const match of pattern ? text.matchAll(pattern) : []) {
     const key = match[1].toLowerCase();
-    if (seen.has(key)) continue;
+    // SAFE and ORDER are names of promises; "safe" and "order" are words like others.
+    const {word} = meanings.get(key);
+    const isName = word === word.toUpperCase() && word !== word.toLowerCase();
+    if (seen.has(key) || (isName && match[1] !== word)) continue;
     seen.add(key);
     if (match.index > from) found.push({text: text.slice(from, match.index)});
     found.push({text: match[0], ...meanings.get(key)});

@@ -51,8 +51,14 @@ export function explained(text, seen = new Set()) {
   return pieces(visible(text), words, seen).map((piece) => (piece.word ? term(piece.text, piece.word, piece.meaning) : piece.text));
 }
 
-/** A label that is itself a word of the glossary, or contains one. */
-export const label = (text) => explained(text, new Set());
+/** The words of the glossary for the names of properties in reports. */
+const PROMISES = {safety: 'safe', liveness: 'live', order: 'order', fence: 'fence'};
+
+/** A label that is a word of the glossary or the name of a property, or contains such a word. */
+export function label(text) {
+  const known = words.meanings.get(PROMISES[text] ?? text.toLowerCase());
+  return known ? term(text, known.word, known.meaning) : explained(text);
+}
 
 /** Explains words in elements that are already on the page, such as rendered documentation. */
 export function explainIn(root, selector = 'p, li, td') {

@@ -1,6 +1,7 @@
 // What an algorithm does, promises and costs; a prepared run; and how it breaks. The text is the page of the documentation.
 
 import {el, fill} from '../lib/dom.js';
+import {sentence} from '../lib/format.js';
 import {VERSION, address, runAddress} from '../lib/route.js';
 import {explainIn, explained} from '../lib/tooltip.js';
 import {createViewer} from '../run/viewer.js';
@@ -24,7 +25,7 @@ export function mount(root, {rest, about}, {api, setTitle}) {
   let close = () => {};
   fill(root,
     el('h1', {}, name, algorithm.broken && el('span', {class: 'tag bad'}, 'broken on purpose')),
-    el('p', {class: 'lead'}, explained(`${algorithm.summary.charAt(0).toUpperCase()}${algorithm.summary.slice(1)}.`)),
+    el('p', {class: 'lead'}, explained(sentence(algorithm.summary))),
     links, demo, el('div', {class: 'columns'}, prose, sideOf(algorithm, about.algorithms)), claims);
   showLinks({algorithm: name, n: 3}, null);
 
@@ -50,7 +51,7 @@ export function mount(root, {rest, about}, {api, setTitle}) {
     const {scene} = await api.post('/api/run', {spec}, {signal});
     const stage = el('div', {});
     fill(demo, stage);
-    close = createViewer(stage, {api, scene, source: {spec}, name: `A run of ${name}`});
+    close = createViewer(stage, {api, scene, source: {spec}, name: `A run of ${name}`, brief: true});
   }
 
   read().catch((error) => { if (!api.isAbort(error)) fill(prose, el('p', {class: 'notice bad', role: 'alert'}, error.message)); });

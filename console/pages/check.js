@@ -21,7 +21,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     algorithm: select(about.algorithms.map(({name, broken}) => ({value: name, group: broken ? 'Broken on purpose' : 'Healthy'})), start.algorithm),
     n: count(start.n ?? '', '3'), variant: el('input', {type: 'text', value: start.variant ?? '', placeholder: 'default', spellcheck: 'false', autocomplete: 'off'}),
     entries: count(asked.entries, '1'),
-    order: select([{value: '', text: 'the weakest it tolerates'}, 'fifo', 'unordered'], asked.order ?? ''),
+    order: select([{value: '', text: 'as weak as tolerated'}, 'fifo', 'unordered'], asked.order ?? ''),
     property: select(PROPERTIES.map((value) => ({value, text: value || 'all that it promises'})), asked.property ?? ''),
     crash: count(asked.crash), recover: count(asked.recover, 'default'), loss: count(asked.loss), duplicate: count(asked.duplicate), suspect: count(asked.suspect), timers: count(asked.timers, '2'),
     ignore_assumptions: el('input', {type: 'checkbox', checked: asked.ignore_assumptions === true}),
@@ -38,7 +38,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
   let controller = null;
   let close = () => {};
   fill(root, el('div', {class: 'run-head'}, el('h1', {}, 'Check'),
-    el('p', {class: 'lead'}, explained('The checker tries every order of the steps of a small group. It finds the shortest run that breaks a promise, or shows that every state keeps all of them.'))),
+    el('p', {class: 'lead'}, explained('The checker tries every order of the steps of a small group. It finds the shortest run that breaks a promise, or shows that every state keeps all of them.', new Set(['group'])))),
   form, problem, result);
 
   async function check() {

@@ -12,7 +12,7 @@ const LOADS = [['solo-random', 'One at a time'], ['all', 'All want to enter'], [
 
 export function mount(root, {about}, {api, setTitle}) {
   setTitle('Compare');
-  const state = {load: 'all', sizes: new Set(FIRST_SIZES), hidden: new Set(), isLog: false, rows: [], measured: new Set()};
+  const state = {load: 'all', sizes: new Set(FIRST_SIZES), hidden: null, isLog: false, rows: [], measured: new Set()};
   let controller = null;
   const plots = el('div', {class: 'plots'});
   const names = el('div', {class: 'choices', role: 'group', 'aria-label': 'Algorithms'});
@@ -70,9 +70,11 @@ export function mount(root, {about}, {api, setTitle}) {
   function draw() {
     const rows = state.rows.filter(({n}) => state.sizes.has(n));
     const colours = colourOf(state.rows.map(nameOf));
+    // Variants are a matter for a second look.
+    state.hidden ??= colours.size ? new Set([...colours.keys()].filter((name) => name.includes('('))) : null;
     showNames(colours);
     fill(plots, Object.keys(MEASURES).map((measured) => {
-      const shown = series(rows, measured, state.load).filter(({name}) => !state.hidden.has(name));
+      const shown = series(rows, measured, state.load).filter(({name}) => !state.hidden?.has(name));
       return plot(shown, {measure: measured, colours, isLog: state.isLog, specOf});
     }));
   }
@@ -80,7 +82,7 @@ export function mount(root, {about}, {api, setTitle}) {
   function showNames(colours) {
     if (names.childElementCount === colours.size) return;
     fill(names, [...colours].map(([name, colour]) => {
-      const chip = choice(name, !state.hidden.has(name), (on) => {
+      const chip = choice(name, !state.hidden?.has(name), (on) => {
         state.hidden[on ? 'delete' : 'add'](name);
         draw();
       });
@@ -109,5 +111,5 @@ function specOf({algorithm, variant, n, load}) {
 
 function choice(text, checked, change) {
   const box = el('input', {type: 'checkbox', checked, on: {change: () => change(box.checked)}});
-  return el('label', {class: 'choice'}, box, text);
+  return el('label', {class: 'choice'}, box, el('i', {'aria-hidden': 'true'}), text);
 }

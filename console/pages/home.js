@@ -2,6 +2,7 @@
 
 import {createDiagram} from '../diagram/diagram.js';
 import {button, el, fill} from '../lib/dom.js';
+import {sentence} from '../lib/format.js';
 import {address, runAddress} from '../lib/route.js';
 import {label} from '../lib/tooltip.js';
 
@@ -53,7 +54,7 @@ export function mount(root, {about}, {api, setTitle}) {
   function showStories(text) {
     const wanted = text.trim().toLowerCase();
     const found = about.scenarios.filter(({title, story, spec}) => `${title} ${story} ${spec.algorithm}`.toLowerCase().includes(wanted));
-    const shown = all || wanted ? found : found.slice(0, FEW);
+    const shown = all || wanted ? found : varied(found).slice(0, FEW);
     more.hidden = shown.length === found.length;
     more.textContent = `Show all ${found.length} stories`;
     fill(stories, shown.map(({name, title, story}) => el('li', {}, el('a', {href: address('run', [], {v: 1, scenario: name})}, title), el('p', {}, story.trim()))), found.length === 0 && el('li', {}, el('p', {}, `No story speaks of "${text}".`)));
@@ -83,9 +84,17 @@ function familyOf([card, title, text], algorithms) {
 function cardOf({name, summary, promises, broken}, ills) {
   return el('article', {class: 'algorithm-card'},
     el('h4', {}, el('a', {href: address('algorithm', [name])}, name)),
-    el('p', {}, `${summary}.`),
+    el('p', {}, sentence(summary)),
     el('p', {class: 'promised'}, broken ? el('span', {class: 'tag bad'}, 'broken on purpose') : promises.map((promise) => el('span', {class: 'tag'}, promise))),
     ills.length > 0 && el('p', {class: 'ills'}, 'Broken: ', ills.map((ill, at) => [at > 0 && ', ', el('a', {href: address('algorithm', [ill.name])}, shortName(ill.name, name))])));
+}
+
+/** One story of each algorithm first, so that the first stories differ. */
+function varied(stories) {
+  const seen = new Set();
+  const isFirst = ({spec}) => !seen.has(spec.algorithm) && seen.add(spec.algorithm);
+  const first = new Set(stories.filter(isFirst));
+  return [...first, ...stories.filter((story) => !first.has(story))];
 }
 
 /** The name of a broken algorithm without the name of the healthy one, if it starts with it. */

@@ -2,13 +2,13 @@
 
 import {createDiagram} from '../diagram/diagram.js';
 import {button, copy, el, fill, select} from '../lib/dom.js';
-import {number} from '../lib/format.js';
+import {number, sentence} from '../lib/format.js';
 import {VERSION, address, runAddress, specOf} from '../lib/route.js';
 import {explained} from '../lib/tooltip.js';
 import {createControls} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
-import {counterparts, groupOf, withAlgorithm} from '../run/spec.js';
+import {counterparts, groupOf, promisedBy, withAlgorithm} from '../run/spec.js';
 
 const FIRST = {algorithm: 'ricart-agrawala', n: 3, entries: 9};
 
@@ -46,8 +46,8 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     const story = about.scenarios.find(({name}) => name === state.scenario);
     fill(title, story ? story.title : state.spec.algorithm, !story && algorithm?.broken && el('span', {class: 'tag bad'}, 'broken on purpose'));
     setTitle(story ? story.title : state.spec.algorithm);
-    fill(intro, el('p', {class: 'lead'}, explained(story ? story.story.trim() : algorithm ? `${sentence(algorithm.summary)}` : '')),
-      algorithm && el('p', {class: 'muted about'}, story && [el('b', {}, algorithm.name), '. '], facts(algorithm).textContent, ' ', el('a', {href: address('algorithm', [algorithm.name])}, `About ${algorithm.name}`)));
+    fill(intro, el('p', {class: 'lead'}, explained(story ? story.story.trim() : sentence(algorithm?.summary))),
+      algorithm && el('p', {class: 'muted about'}, story && [el('b', {}, algorithm.name), '. '], facts(algorithm), ' ', el('a', {href: address('algorithm', [algorithm.name])}, `About ${algorithm.name}`)));
   }
 
   function note() {
@@ -96,10 +96,10 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     fill(result,
       el('div', {class: `run-grid ${pairs.length > 1 ? 'two' : ''}`},
         pairs.map(({run, spec, element, algorithm}) => el('section', {class: 'run-one', 'aria-label': spec.algorithm},
-          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, algorithm)),
+          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, promisedBy(algorithm, about.algorithms))),
           run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`),
           element)), side),
-      pairs.map(({run, spec, algorithm}) => el('div', {class: 'below'}, pairs.length > 1 && el('h2', {class: 'below-name'}, spec.algorithm), reportOf(run, algorithm))),
+      el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, spec, algorithm}) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, spec.algorithm), reportOf(run, promisedBy(algorithm, about.algorithms))))),
       reproduce(specs, runs, others));
     moment = createMoment(side, {api});
     diagrams = pairs.map(({run, spec, element}, at) => {
@@ -166,5 +166,3 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     clear();
   };
 }
-
-const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;

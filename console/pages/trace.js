@@ -3,6 +3,7 @@
 import {el, fill} from '../lib/dom.js';
 import {list, number, plural} from '../lib/format.js';
 import {headline} from '../run/report.js';
+import {promisedBy} from '../run/spec.js';
 import {promises} from '../run/verdict.js';
 import {createViewer} from '../run/viewer.js';
 
@@ -52,14 +53,15 @@ export function mount(root, {about}, {api, setTitle}) {
   function show(name, text, {header, report, scene, replayable, why}) {
     const algorithm = about.algorithms.find((known) => known.name === header.algorithm);
     const stage = el('div', {});
-    const {rows} = promises(report, algorithm?.promises ?? []);
+    const judgedBy = promisedBy(algorithm, about.algorithms);
+    const {rows} = promises(report, judgedBy.promises);
     const judged = rows.filter(({verdict}) => verdict !== 'unchecked');
     setTitle(name);
     fill(result,
       el('header', {class: 'run-title'},
         el('h2', {}, name),
         el('p', {class: 'muted'}, [header.algorithm, header.variant, plural(header.processes, 'process', 'processes'), plural(scene.records, 'record')].filter(Boolean).join(' · ')),
-        headline(report, algorithm),
+        headline(report, judgedBy),
         el('p', {class: 'muted'}, judged.length > 0 && `Judged by its events: ${list(judged.map(({property, verdict}) => `${property} ${verdict}`))}.`)),
       stage);
     close = createViewer(stage, {api, scene, source: replayable ? {trace: text} : null, why, name: `Space-time diagram of ${name}`});

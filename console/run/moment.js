@@ -3,12 +3,11 @@
 import {cell} from '../hand/picture.js';
 import {debounce, el, fill} from '../lib/dom.js';
 import {plural, time} from '../lib/format.js';
-import {explained} from '../lib/tooltip.js';
 import {legend} from './legend.js';
 
 const WAIT = 90;
 
-export function createMoment(element, {api}) {
+export function createMoment(element, {api, brief = false}) {
   let source = null;
   let unit = 'T';
   let before = null;
@@ -35,7 +34,7 @@ export function createMoment(element, {api}) {
     ask.cancel();
     controller?.abort();
     before = null;
-    fill(element, el('h2', {}, 'Choose a moment'), el('p', {class: 'muted'}, explained('Click the diagram, step, or press play. This panel then shows the state of each process in the words of the algorithm, and what the step did.')), legend());
+    fill(element, el('h2', {}, 'Choose a moment'), el('p', {class: 'muted'}, 'Click the diagram, step, or press play. This panel then shows the state of each process in the words of the algorithm, and what the step did.'), !brief && legend());
   }
 
   function show({seq, t, text, processes, pending}) {

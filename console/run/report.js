@@ -1,7 +1,7 @@
 // The result of a run: the verdict in one sentence, the promises, and the costs beside theory.
 
 import {el} from '../lib/dom.js';
-import {list, number} from '../lib/format.js';
+import {number} from '../lib/format.js';
 import {explained, label} from '../lib/tooltip.js';
 import {agreement, costs, promises} from './verdict.js';
 
@@ -13,12 +13,13 @@ export function headline(report, algorithm) {
 
 export function reportOf({report, theory}, algorithm) {
   const {rows} = promises(report, algorithm?.promises ?? []);
-  const measured = costs(report, theory);
+  const measured = costs(report, theory ?? report.theory);
+  const hasTheory = measured.some((row) => row.theory);
   return el('section', {class: 'report', 'aria-label': 'Report'},
     el('div', {class: 'report-part'}, el('h2', {}, 'Promises'), el('table', {class: 'promises'}, el('tbody', {}, rows.map(promiseRow)))),
-    el('div', {class: 'report-part grow'}, el('h2', {}, 'Measured, and in theory'), el('div', {class: 'scroll'}, el('table', {class: 'costs'},
-      el('thead', {}, el('tr', {}, ['', 'measured', 'theory', 'formula', ''].map((text, at) => el('th', {class: at === 1 || at === 2 ? 'number' : null}, text)))),
-      el('tbody', {}, measured.map(costRow))))),
+    el('div', {class: 'report-part grow'}, el('h2', {}, hasTheory ? 'Measured, and in theory' : 'Measured'), el('div', {class: 'scroll'}, el('table', {class: 'costs'},
+      hasTheory && el('thead', {}, el('tr', {}, ['', 'measured', 'theory', 'formula', ''].map((text, at) => el('th', {class: at === 1 || at === 2 ? 'number' : null}, text)))),
+      el('tbody', {}, measured.map((row) => costRow(row, hasTheory)))))),
     byKind(report));
 }
 
@@ -30,14 +31,14 @@ function promiseRow({property, promised, verdict, detail}) {
     el('td', {class: tone}, word), el('td', {class: 'muted'}, detail ?? (promised ? 'promised' : 'not promised')));
 }
 
-function costRow({name, value, unit, theory, note}) {
+function costRow({name, value, unit, theory, note}, hasTheory) {
   const verdict = agreement(value, theory);
   return el('tr', {},
     el('th', {scope: 'row'}, label(name), note && el('span', {class: 'muted'}, ` ${note}`)),
     el('td', {class: 'number'}, `${number(value)}${unit ? ` ${unit}` : ''}`),
-    el('td', {class: 'number'}, theory ? `${theory.kind === 'bound' ? 'bound ' : ''}${number(theory.value)}` : ''),
-    el('td', {class: 'mono muted'}, theory?.formula ?? ''),
-    el('td', {}, verdict && el('span', {class: `tag ${verdict.tone}`, title: verdict.why}, verdict.word)));
+    hasTheory && el('td', {class: 'number'}, theory ? `${theory.kind === 'bound' ? 'bound ' : ''}${number(theory.value)}` : ''),
+    hasTheory && el('td', {class: 'mono muted'}, theory?.formula ?? ''),
+    hasTheory && el('td', {}, verdict && el('span', {class: `tag ${verdict.tone}`, title: verdict.why}, verdict.word)));
 }
 
 function byKind(report) {
@@ -51,7 +52,8 @@ function byKind(report) {
   })));
 }
 
-/** What the algorithm assumes and promises, in one line. */
+/** What the algorithm assumes and promises, as one text with explained words. */
 export function facts(algorithm) {
-  return el('p', {class: 'muted'}, explained(`Assumes ${algorithm.assumes.length ? list(algorithm.assumes) : 'nothing'}. Promises ${algorithm.promises.length ? list(algorithm.promises) : 'nothing'}.`));
+  const said = (words, joined) => (words.length ? words.join(joined) : 'nothing');
+  return explained(`Assumes: ${said(algorithm.assumes, '; ')}. Promises: ${said(algorithm.promises, ', ')}.`);
 }

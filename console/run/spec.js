@@ -48,6 +48,12 @@ export function counterparts(algorithm, algorithms) {
   return algorithms.filter(({cured}) => cured === algorithm.name);
 }
 
+/** What a run is judged by: the promises of the algorithm, or of the healthy one if it is broken on purpose. */
+export function promisedBy(algorithm, algorithms) {
+  const healthy = algorithms.find(({name}) => name === algorithm?.cured);
+  return {promises: [...(healthy?.promises ?? []), ...(algorithm?.promises ?? [])]};
+}
+
 /** The part of a spec that says which group it is. The page for steps by hand needs no more. */
 export function groupOf({algorithm, n, variant, coordinators, votes}) {
   return JSON.parse(JSON.stringify({algorithm, n, variant, coordinators, votes}));

@@ -6,13 +6,13 @@ import {createMoment} from './moment.js';
 
 /**
  * Shows a scene in `element`. `source` is what moments are asked of, `{spec}` or `{trace}`, or null; `why` says why there
- * are no moments. Returns a function that removes everything.
+ * are no moments; `brief` leaves the legend out. Returns a function that removes everything.
  */
-export function createViewer(element, {api, scene, source, why = null, name, seq = null}) {
+export function createViewer(element, {api, scene, source, why = null, name, seq = null, brief = false}) {
   const side = el('aside', {'aria-label': 'The chosen moment'});
   const stage = el('div', {});
   fill(element, el('div', {class: 'run-grid'}, el('section', {class: 'run-one', 'aria-label': name}, stage), side));
-  const moment = createMoment(side, {api});
+  const moment = createMoment(side, {api, brief});
   const diagram = createDiagram(stage, {name, onSelect: (chosen) => moment.at(chosen)});
   diagram.show(scene, {seq});
   moment.of(source, scene.unit);

@@ -48,6 +48,8 @@ test('each word of the glossary is explained once, and the longest word wins', (
   assert.deepEqual(found.filter((piece) => piece.word).map((piece) => [piece.text, piece.meaning]), [['client delay', 'cd'], ['delays', 'd']]);
   assert.equal(found.map((piece) => piece.text).join(''), 'The client delay of T, the delays, a delay and re-entry');
   assert.deepEqual(pieces('x', index([])), [{text: 'x'}]);
+  const names = index([{word: 'ORDER', meaning: 'o'}]);
+  assert.deepEqual(pieces('the order, ORDER', names).filter((piece) => piece.word).map((piece) => piece.text), ['ORDER']);
 });
 
 test('lines are cut where the pieces are not', () => {
