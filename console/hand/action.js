@@ -73,3 +73,12 @@ export function actor(action, pending) {
       return null;
   }
 }
+
+/** Reports that tell the truth: a detector has not yet reported a crash, or has not yet taken back a suspicion of a live process. */
+export function dueReports(actions, processes) {
+  const isUp = new Map(processes.map(({id, up}) => [id, up]));
+  return actions.filter((action) => {
+    const {name, fields} = parts(action);
+    return (name === 'suspect' && !isUp.get(fields.of)) || (name === 'trust' && isUp.get(fields.of));
+  });
+}

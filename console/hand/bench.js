@@ -27,6 +27,8 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
   let state = null;
   let before = null;
   let allowed = new Set();
+  /** Of the diagram. By hand, time counts steps. */
+  let spacing = 'time';
 
   const problem = el('p', {class: 'notice bad', role: 'alert', hidden: true});
   const session = createSession({spec, rules, tree, onShow: show, onProblem: tell, onBusy: (is) => views.toolbar.busy(is)});
@@ -41,7 +43,7 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
     log: createLog({onGo: (index) => session.goTo(pathTo(session.tree, session.tree.current)[index])}),
     branches: createBranches(session),
     distance: createDistance({question, onHint: hint}),
-    diagram: createDiagram(diagramBox, {name: 'The run so far', compact: true}),
+    diagram: createDiagram(diagramBox, {name: 'The run so far', compact: true, onSpacing: (chosen) => (spacing = chosen)}),
   };
   const {toolbar, structure, lamps, messages, processes, states, log, branches, distance, diagram} = views;
   const element = arrangeParts({problem, ...views, diagramBox});
@@ -114,7 +116,8 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
   function mark() {
     if (!state) return;
     messages.mark(view.chosen, messageOf(view.hint));
-    processes.mark(view.hint && key(view.hint));
+    const hinted = view.hint && key(view.hint);
+    for (const one of element.querySelectorAll('[data-action]')) one.classList.toggle('hinted', one.dataset.action === hinted);
     structure.show(state, {...view, hint: messageOf(view.hint)}, false);
   }
 
@@ -131,7 +134,7 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
       lists();
       branches.show(session.tree);
       log.show(state.log);
-      diagram.show(state.scene, {spacing: 'order', keep: true});
+      diagram.show(state.scene, {spacing, keep: true});
       note();
       onState?.(state, session.tree.nodes[session.tree.current].depth);
     }
@@ -190,14 +193,7 @@ function arrangeParts({problem, toolbar, structure, lamps, messages, processes, 
       'div',
       {class: 'bench-main'},
       el('section', {class: 'stage card', 'aria-label': 'The group'}, toolbar.element, structure.element),
-      el(
-        'aside',
-        {class: 'panel', 'aria-label': 'What can happen next'},
-        messages.element,
-        processes.element,
-        distance.element,
-        keyHelp(),
-      ),
+      el('aside', {class: 'panel', 'aria-label': 'What can happen next'}, messages.element, processes.element, distance.element, keyHelp()),
     ),
     branches.element,
     el('div', {class: 'bench-lower'}, states.element, log.element),

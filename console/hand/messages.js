@@ -3,7 +3,7 @@
 import {button, el, fill} from '../lib/dom.js';
 import {plural} from '../lib/format.js';
 import {tone} from '../structure/model.js';
-import {deliver, drop, duplicate, key} from './action.js';
+import {deliver, drop, dueReports, duplicate, key, parts} from './action.js';
 
 /** `onAction(action)`, `onChoose(id | null)`. */
 export function createMessages({onAction, onChoose}) {
@@ -45,6 +45,38 @@ export function createMessages({onAction, onChoose}) {
     );
   }
 
+  const small = (content, action, label, disabled) =>
+    button(content, () => onAction(action), {class: 'quiet small', disabled, 'aria-label': label, data: {action: key(action)}});
+
+  function timerList(state, {paused, allowed}) {
+    if (state.timers.length === 0) return null;
+    const one = ({process, name, after}) => {
+      const action = {timer: {process, name}};
+      const content = [`P${process} `, el('b', {}, name), el('span', {class: 'muted'}, ` ${after}`)];
+      return small(content, action, `Fire the timer ${name} of P${process}`, paused.has(process) || !allowed.has(key(action)));
+    };
+    return [el('h3', {}, 'Timers'), el('div', {class: 'timer-list'}, state.timers.map(one))];
+  }
+
+  function reportList(state, {paused}) {
+    const due = dueReports(
+      state.enabled.map(({action}) => action),
+      state.processes,
+    );
+    if (due.length === 0) return null;
+    const one = (action) => {
+      const {name, fields} = parts(action);
+      const said = `P${fields.of} is ${name === 'suspect' ? 'down' : 'up'}`;
+      return small(
+        [`tell P${fields.by}: `, el('b', {}, said)],
+        action,
+        `The detector tells P${fields.by} that ${said}`,
+        paused.has(fields.by),
+      );
+    };
+    return [el('h3', {}, 'Detector reports that are due'), el('div', {class: 'timer-list'}, due.map(one))];
+  }
+
   return {
     element: el('section', {class: 'panel-section'}, title, list, timers),
     show(state, {paused, allowed}) {
@@ -64,24 +96,7 @@ export function createMessages({onAction, onChoose}) {
       );
       if (focused >= 0)
         list.children[Math.min(focused, list.children.length - 1)]?.querySelector('.message-main')?.focus({preventScroll: true});
-      fill(
-        timers,
-        state.timers.length > 0 && [
-          el('h3', {}, 'Timers'),
-          el(
-            'div',
-            {class: 'timer-list'},
-            state.timers.map(({process, name, after}) => {
-              const action = {timer: {process, name}};
-              return button([`P${process} `, el('b', {}, name), el('span', {class: 'muted'}, ` ${after}`)], () => onAction(action), {
-                class: 'quiet small',
-                disabled: paused.has(process) || !allowed.has(key(action)),
-                'aria-label': `Fire the timer ${name} of P${process}`,
-              });
-            }),
-          ),
-        ],
-      );
+      fill(timers, timerList(state, {paused, allowed}), reportList(state, {paused}));
     },
     mark(chosen, hinted) {
       for (const [id, made] of rows) {

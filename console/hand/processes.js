@@ -21,10 +21,6 @@ export function createProcesses({onAction, onSelect, onPause}) {
       );
       restore(list, focus);
     },
-    /** Marks the button of the action with this key, as a hint. */
-    mark(hinted) {
-      for (const one of list.querySelectorAll('[data-action]')) one.classList.toggle('hinted', one.dataset.action === hinted);
-    },
   };
 }
 

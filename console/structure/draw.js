@@ -62,7 +62,7 @@ const BUILD = {
   edge: ({directed}) => svg('g', {class: 'st-edge'}, svg('path'), directed && svg('path', {class: 'st-head', d: HEAD})),
   line: ({d}) => svg('path', {class: 'st-edge', d}),
   set: ({d, series, radius, line, text}) =>
-    svg('path', {class: `st-set st-series-${series}`, d, 'stroke-width': line ? 12 : radius * 2.7}, svg('title', {}, text)),
+    svg('path', {class: `st-set st-series-${series}`, d, 'stroke-width': line ? 12 : radius * 2.5}, svg('title', {}, text)),
   pointer: ({name, main}) =>
     svg('g', {class: main ? 'st-pointer st-main' : 'st-pointer', data: {name}}, svg('path'), svg('path', {class: 'st-head', d: HEAD})),
   asked: ({answered}) => svg('g', {class: answered ? 'st-asked st-given' : 'st-asked'}, svg('path')),

@@ -36,19 +36,22 @@ export function spots(count) {
   return Array.from({length: count}, (_, index) => first - ((first - last) * index) / (count - 1));
 }
 
-/** The curve of a link that keeps away from the other processes, if one of some bends does. */
-export function freeCurve(from, to, radius, others, clearance) {
+/** The curve of a link that keeps away from the other processes and inside the box, if one of some bends does. */
+export function freeCurve(from, to, radius, {others, clearance, box}) {
+  const outside = ({x, y}) => x < EDGE || y < EDGE || x > box.width - EDGE || y > box.height - EDGE;
+  const isBad = (spot) => outside(spot) || others.some((other) => distance(spot, other) < clearance);
   let best = null;
-  for (const bend of [0.12, 0.24, -0.24, 0.36, -0.36]) {
+  for (const bend of [0.12, 0.24, -0.24, 0.36, -0.36, -0.12]) {
     const bow = curve(from, to, radius, bend);
-    const near = [0.2, 0.35, 0.5, 0.65, 0.8]
-      .map((t) => pointOn(bow, t))
-      .filter((spot) => others.some((other) => distance(spot, other) < clearance)).length;
-    if (best === null || near < best.near) best = {bow, near};
-    if (near === 0) break;
+    const bad = [0.2, 0.35, 0.5, 0.65, 0.8].filter((t) => isBad(pointOn(bow, t))).length;
+    if (best === null || bad < best.bad) best = {bow, bad};
+    if (bad === 0) break;
   }
   return best.bow;
 }
+
+/** A message has this much room around its middle. */
+const EDGE = 15;
 
 /** The place on the curve next to `t` that is free of the `taken` ones; `t` itself if none is. */
 export function freeSpot(bow, t, taken, clearance) {
@@ -60,21 +63,5 @@ export function freeSpot(bow, t, taken, clearance) {
 }
 
 export const distance = (a, b) => Math.hypot(a.x - b.x, a.y - b.y);
-
-/** The corners around some points, in order. Andrew's monotone chain. */
-export function hull(points) {
-  const sorted = [...points].sort((a, b) => a.x - b.x || a.y - b.y);
-  if (sorted.length < 3) return sorted;
-  const turn = (o, a, b) => (a.x - o.x) * (b.y - o.y) - (a.y - o.y) * (b.x - o.x);
-  const half = (all) => {
-    const kept = [];
-    for (const point of all) {
-      while (kept.length > 1 && turn(kept.at(-2), kept.at(-1), point) <= 0) kept.pop();
-      kept.push(point);
-    }
-    return kept.slice(0, -1);
-  };
-  return [...half(sorted), ...half(sorted.reverse())];
-}
 
 export const round = (value) => Math.round(value * 10) / 10;

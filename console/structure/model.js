@@ -2,7 +2,7 @@
 // Pure functions.
 
 import {mood, moodWord, part, stateWord} from '../hand/picture.js';
-import {freeCurve, freeSpot, hull, path, spots, towards} from './geometry.js';
+import {freeCurve, freeSpot, path, spots, towards} from './geometry.js';
 import {FANO_CIRCLE, FANO_LINES, closest, fit, place} from './place.js';
 
 /** The tone of a message by what it does, so that colours mean the same in every algorithm. */
@@ -98,9 +98,7 @@ function voting({state, points, placed, view, radius}) {
               slots === FANO_CIRCLE,
               points,
             )
-          : `M${hull(ids.map((id) => points.get(id)))
-              .map(({x, y}) => `${x} ${y}`)
-              .join('L')}${ids.length > 2 ? 'Z' : ''}`;
+          : rays(process.id, ids, points);
       return {
         key: `set ${process.id}`,
         type: 'set',
@@ -112,6 +110,12 @@ function voting({state, points, placed, view, radius}) {
         text: `Voting set of P${process.id}: ${ids.map((id) => `P${id}`).join(', ')}`,
       };
     });
+}
+
+/** From a process to each member of its voting set: on a grid these are its row and its column. */
+function rays(owner, ids, points) {
+  const {x, y} = points.get(owner);
+  return ids.map((id) => `M${x} ${y}L${points.get(id).x} ${points.get(id).y}`).join('');
 }
 
 function pointers({state, points, radius, view}) {
@@ -194,7 +198,7 @@ export function chips(queue) {
 }
 
 /** The messages in flight, on the curves of their links. */
-function messages({state, points, radius, view}) {
+function messages({state, points, radius, view, width, height}) {
   const links = new Map();
   for (const message of state.pending) {
     const link = `${message.from} ${message.to}`;
@@ -206,7 +210,7 @@ function messages({state, points, radius, view}) {
   for (const [link, ofLink] of links) {
     const {from, to} = ofLink[0];
     const others = [...points].filter(([id]) => id !== from && id !== to).map(([, point]) => point);
-    const bow = freeCurve(points.get(from), points.get(to), radius + 3, others, radius + 10);
+    const bow = freeCurve(points.get(from), points.get(to), radius + 3, {others, clearance: radius + 10, box: {width, height}});
     const angle = (Math.atan2(bow.to.y - bow.control.y, bow.to.x - bow.control.x) * 180) / Math.PI;
     items.push({
       key: `link ${link}`,

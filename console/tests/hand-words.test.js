@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import {actor, key, same, words} from '../hand/action.js';
+import {actor, dueReports, key, same, words} from '../hand/action.js';
 import {bests, solved} from '../hand/best.js';
 import {BadLink} from '../hand/codec.js';
 import {command, moved} from '../hand/keys.js';
@@ -24,6 +24,22 @@ test('a paused process does nothing, but it can crash', () => {
   assert.equal(actor({drop: {message: 3}}, pending), null, 'the network is not paused');
   assert.equal(actor({suspect: {by: 1, of: 2}}, pending), 1);
   assert.equal(actor({crash: {process: 2}}, pending), null);
+});
+
+test('the reports of detectors that are due are the true ones', () => {
+  const processes = [
+    {id: 0, up: true},
+    {id: 1, up: true},
+    {id: 2, up: false},
+  ];
+  const actions = [
+    {suspect: {by: 0, of: 2}},
+    {suspect: {by: 0, of: 1}},
+    {trust: {by: 1, of: 0}},
+    {trust: {by: 1, of: 2}},
+    {crash: {process: 0}},
+  ];
+  assert.deepEqual(dueReports(actions, processes), [actions[0], actions[2]]);
 });
 
 test('each kind of part has its text', () => {

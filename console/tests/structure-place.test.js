@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import {curve, hull, pointOn, spots} from '../structure/geometry.js';
+import {curve, freeCurve, pointOn, spots} from '../structure/geometry.js';
 import {FANO_LINES, circle, closest, fano, fit, place} from '../structure/place.js';
 
 const clients = (n) => Array.from({length: n}, (_, id) => ({id, role: 'client', picture: []}));
@@ -124,28 +124,16 @@ test('the two directions of a link lie apart, and messages keep their order on i
   assert.ok(three[0] > three[1] && three[1] > three[2]);
 });
 
-test('a hull has the outer points only', () => {
-  const points = [
-    {x: 0, y: 0},
-    {x: 2, y: 0},
-    {x: 1, y: 1},
-    {x: 2, y: 2},
-    {x: 0, y: 2},
+test('a link keeps off the process between its ends, and inside the box', () => {
+  const box = {width: 200, height: 100};
+  const [from, between, to] = [
+    {x: 20, y: 20},
+    {x: 100, y: 20},
+    {x: 180, y: 20},
   ];
-  assert.equal(hull(points).length, 4);
-  assert.equal(
-    hull([
-      {x: 0, y: 0},
-      {x: 1, y: 0},
-    ]).length,
-    2,
-  );
-  assert.equal(
-    hull([
-      {x: 0, y: 0},
-      {x: 1, y: 0},
-      {x: 2, y: 0},
-    ]).length,
-    2,
-  );
+  const clear = freeCurve(from, to, 10, {others: [between], clearance: 20, box});
+  const middle = pointOn(clear, 0.5);
+  assert.ok(Math.hypot(middle.x - between.x, middle.y - between.y) >= 20);
+  const back = freeCurve(to, from, 10, {others: [], clearance: 20, box});
+  assert.ok(pointOn(back, 0.5).y > 15, 'the usual bend would leave the box');
 });
