@@ -18,32 +18,22 @@ export function createLog({onGo}) {
       el('div', {class: 'log-scroll', tabindex: '0', role: 'region', 'aria-label': 'What happened'}, list),
     ),
     show(log) {
-      const last = log.length - 1;
-      const entries = log
-        .map((entry, index) => ({...entry, index}))
-        .slice(-SHOWN_MAX)
-        .reverse();
-      fill(
-        list,
-        entries.map(({text, effects, violations, index}) =>
-          el(
-            'li',
-            {class: index === last ? 'newest' : null, value: index},
-            button([el('span', {class: 'log-number'}, String(index)), el('span', {}, upper(text))], () => onGo(index), {
-              class: 'plain log-step',
-              'aria-current': index === last ? 'step' : null,
-            }),
-            effects.length > 0 &&
-              el(
-                'ul',
-                {class: 'effects'},
-                effects.map((effect) => el('li', {}, effect)),
-              ),
-            violations.map(({property, detail}) => el('p', {class: 'violation'}, el('b', {}, `${property}: `), detail)),
-          ),
-        ),
-        log.length > SHOWN_MAX && el('li', {class: 'muted'}, `and ${log.length - SHOWN_MAX} steps before`),
-      );
+      const entries = log.map((entry, index) => stepRow(entry, index, index === log.length - 1, () => onGo(index)));
+      const earlier = log.length - SHOWN_MAX;
+      fill(list, entries.slice(-SHOWN_MAX).reverse(), earlier > 0 && el('li', {class: 'muted'}, `and ${earlier} steps before`));
     },
   };
+}
+
+function stepRow({text, effects, violations}, index, newest, go) {
+  // The first effect of a delivery repeats the action, and violations have their own line.
+  const more = effects.filter((effect) => effect !== text && !effect.startsWith('VIOLATES '));
+  const name = [el('span', {class: 'log-number'}, String(index)), el('span', {}, upper(text))];
+  return el(
+    'li',
+    {class: newest ? 'newest' : null, value: index},
+    button(name, go, {class: 'plain log-step', 'aria-current': newest ? 'step' : null}),
+    more.length > 0 && el('ul', {class: 'effects'}, ...more.map((effect) => el('li', {}, effect))),
+    violations.map(({property, detail}) => el('p', {class: 'violation'}, el('b', {}, `${property}: `), detail)),
+  );
 }

@@ -34,6 +34,7 @@ export function createSession({spec, rules, tree: first, onShow, onProblem, onBu
     const path = trees.pathTo(tree, id);
     answer.log.forEach(({text, violations}, index) => told.set(path[index], {text, broken: violations.length > 0}));
     if (answer.refused) return answer;
+    if (answer.lamps.some(({state}) => state === 'stuck')) told.set(id, {...told.get(id), broken: true});
     keep(id, answer);
     return answer;
   }

@@ -66,10 +66,10 @@ const BUILD = {
   pointer: ({name, main}) =>
     svg('g', {class: main ? 'st-pointer st-main' : 'st-pointer', data: {name}}, svg('path'), svg('path', {class: 'st-head', d: HEAD})),
   asked: ({answered}) => svg('g', {class: answered ? 'st-asked st-given' : 'st-asked'}, svg('path')),
-  link: ({d, end, angle}) =>
+  link: ({d, faint, end, angle}) =>
     svg(
       'g',
-      {class: 'st-link'},
+      {class: faint ? 'st-link st-faint' : 'st-link'},
       svg('path', {d}),
       svg('path', {class: 'st-head', d: HEAD, transform: `translate(${round(end.x)} ${round(end.y)}) rotate(${round(angle)}) scale(.8)`}),
     ),

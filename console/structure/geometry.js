@@ -36,18 +36,18 @@ export function spots(count) {
   return Array.from({length: count}, (_, index) => first - ((first - last) * index) / (count - 1));
 }
 
-/** The curve of a link that keeps away from the other processes and inside the box, if one of some bends does. */
-export function freeCurve(from, to, radius, {others, clearance, box}) {
+/** The first of some bends that keeps a curve away from the other processes and inside the box, or the best of them. */
+export function freeBend(from, to, radius, {others, clearance, box, bends = [0.12, 0.24, -0.24, 0.36, -0.36, -0.12]}) {
   const outside = ({x, y}) => x < EDGE || y < EDGE || x > box.width - EDGE || y > box.height - EDGE;
   const isBad = (spot) => outside(spot) || others.some((other) => distance(spot, other) < clearance);
-  let best = null;
-  for (const bend of [0.12, 0.24, -0.24, 0.36, -0.36, -0.12]) {
-    const bow = curve(from, to, radius, bend);
-    const bad = [0.2, 0.35, 0.5, 0.65, 0.8].filter((t) => isBad(pointOn(bow, t))).length;
-    if (best === null || bad < best.bad) best = {bow, bad};
+  const faults = (bend) => [0.2, 0.35, 0.5, 0.65, 0.8].filter((t) => isBad(pointOn(curve(from, to, radius, bend), t))).length;
+  let best = {bend: bends[0], bad: Infinity};
+  for (const bend of bends) {
+    const bad = faults(bend);
+    if (bad < best.bad) best = {bend, bad};
     if (bad === 0) break;
   }
-  return best.bow;
+  return best.bend;
 }
 
 /** A message has this much room around its middle. */

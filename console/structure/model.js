@@ -2,7 +2,7 @@
 // Pure functions.
 
 import {mood, moodWord, part, stateWord} from '../hand/picture.js';
-import {freeCurve, freeSpot, path, spots, towards} from './geometry.js';
+import {curve, freeBend, freeSpot, path, spots, towards} from './geometry.js';
 import {FANO_CIRCLE, FANO_LINES, closest, fit, place} from './place.js';
 
 /** The tone of a message by what it does, so that colours mean the same in every algorithm. */
@@ -40,8 +40,9 @@ export function model(state, {width, height}, view = {}) {
   const margin = {left: 58, right: 58, top: 46, bottom: 62};
   if (width < 480) margin.left = margin.right = 40;
   const points = fit(placed.points, {width, height, margin, round: placed.round});
-  const radius = Math.max(11, Math.min(24, closest(points) * 0.3));
-  const context = {state, points, radius, placed, view, width, height};
+  const near = closest(points);
+  const radius = Math.max(11, Math.min(24, near * 0.3));
+  const context = {state, points, radius, near, placed, view, width, height};
   return [
     ...voting(context),
     ...lines(context),
@@ -118,7 +119,7 @@ function rays(owner, ids, points) {
   return ids.map((id) => `M${x} ${y}L${points.get(id).x} ${points.get(id).y}`).join('');
 }
 
-function pointers({state, points, radius, view}) {
+function pointers({state, points, radius, view, width, height}) {
   const ring = state.structure.shape === 'ring';
   return state.processes.flatMap((process) =>
     process.picture
@@ -127,7 +128,14 @@ function pointers({state, points, radius, view}) {
       // The coordinator is the same for all of a star, whose lines already say it.
       .filter(({name}) => !(state.structure.shape === 'star' && name === 'coordinator'))
       .map(({name, to}) => {
-        const bend = name === 'holder' || name === 'father' ? 0 : 0.2;
+        const main = name === 'holder' || name === 'father';
+        const room = {
+          others: othersThan(points, process.id, to),
+          clearance: radius,
+          box: {width, height},
+          bends: [0.2, -0.2, 0.3, -0.3, 0.08],
+        };
+        const bend = main ? 0 : freeBend(points.get(process.id), points.get(to), radius, room);
         const from = towards(points.get(process.id), points.get(to), radius + 2);
         const end = towards(points.get(to), points.get(process.id), radius + 6);
         return {
@@ -135,7 +143,7 @@ function pointers({state, points, radius, view}) {
           type: 'pointer',
           name,
           bend,
-          main: name === 'holder' || name === 'father',
+          main,
           x: from.x,
           y: from.y,
           x2: end.x,
@@ -165,7 +173,7 @@ function asked({state, points, radius, view}) {
   return [...[...given].map((id) => spoke(id, true)), ...[...missing].map((id) => spoke(id, false))];
 }
 
-function nodes({state, points, radius, view}) {
+function nodes({state, points, radius, near, view}) {
   const suspected = new Map();
   for (const process of state.processes) for (const of of process.suspects) suspected.set(of, [...(suspected.get(of) ?? []), process.id]);
   return state.processes.map((process) => {
@@ -184,7 +192,7 @@ function nodes({state, points, radius, view}) {
       leads: process.leader === process.id,
       paused: Boolean(view.paused?.has(process.id)),
       selected: process.id === view.selected,
-      caption: process.up ? (stateWord(process) ?? (process.role === 'helper' ? '' : moodWord(process))) : 'down',
+      caption: near < 84 ? '' : process.up ? (stateWord(process) ?? (process.role === 'helper' ? '' : moodWord(process))) : 'down',
       queue: queue ? {name: queue.name, chips: chips(queue.of)} : null,
       suspectedBy: suspected.get(process.id) ?? [],
     };
@@ -197,6 +205,11 @@ export function chips(queue) {
   return queue.length > CHIPS_MAX ? [...shown, `+${queue.length - shown.length}`] : shown;
 }
 
+/** The places of all processes but two. */
+function othersThan(points, a, b) {
+  return [...points].filter(([id]) => id !== a && id !== b).map(([, point]) => point);
+}
+
 /** The messages in flight, on the curves of their links. */
 function messages({state, points, radius, view, width, height}) {
   const links = new Map();
@@ -205,17 +218,19 @@ function messages({state, points, radius, view, width, height}) {
     links.set(link, [...(links.get(link) ?? []), message]);
   }
   const crowded = state.pending.length > 14;
+  const faint = state.pending.length > 40;
   const items = [];
   const taken = [];
   for (const [link, ofLink] of links) {
     const {from, to} = ofLink[0];
-    const others = [...points].filter(([id]) => id !== from && id !== to).map(([, point]) => point);
-    const bow = freeCurve(points.get(from), points.get(to), radius + 3, {others, clearance: radius + 10, box: {width, height}});
+    const ends = [points.get(from), points.get(to), radius + 3];
+    const bow = curve(...ends, freeBend(...ends, {others: othersThan(points, from, to), clearance: radius + 10, box: {width, height}}));
     const angle = (Math.atan2(bow.to.y - bow.control.y, bow.to.x - bow.control.x) * 180) / Math.PI;
     items.push({
       key: `link ${link}`,
       type: 'link',
       d: path(bow),
+      faint,
       end: bow.to,
       angle,
       opacity: 1,

@@ -220,10 +220,11 @@ export function fit(places, {width, height, margin, round}) {
   const points = spread(places);
   const inner = {width: Math.max(1, width - margin.left - margin.right), height: Math.max(1, height - margin.top - margin.bottom)};
   if (round) {
-    // A circle may become a little flat, no more: the room at its sides helps nobody.
+    // A circle may become a little flat, and more so if many processes need the room at its sides.
+    const flat = places.size > 9 ? 1.7 : 1.25;
     const side = Math.min(inner.width, inner.height);
-    inner.spareX = inner.width - Math.min(inner.width, side * 1.25);
-    inner.spareY = inner.height - Math.min(inner.height, side * 1.25);
+    inner.spareX = inner.width - Math.min(inner.width, side * flat);
+    inner.spareY = inner.height - Math.min(inner.height, side * flat);
   }
   const spareX = inner.spareX ?? 0;
   const spareY = inner.spareY ?? 0;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import {curve, freeCurve, pointOn, spots} from '../structure/geometry.js';
+import {curve, freeBend, pointOn, spots} from '../structure/geometry.js';
 import {FANO_LINES, circle, closest, fano, fit, place} from '../structure/place.js';
 
 const clients = (n) => Array.from({length: n}, (_, id) => ({id, role: 'client', picture: []}));
@@ -131,9 +131,9 @@ test('a link keeps off the process between its ends, and inside the box', () => 
     {x: 100, y: 20},
     {x: 180, y: 20},
   ];
-  const clear = freeCurve(from, to, 10, {others: [between], clearance: 20, box});
+  const clear = curve(from, to, 10, freeBend(from, to, 10, {others: [between], clearance: 20, box}));
   const middle = pointOn(clear, 0.5);
   assert.ok(Math.hypot(middle.x - between.x, middle.y - between.y) >= 20);
-  const back = freeCurve(to, from, 10, {others: [], clearance: 20, box});
+  const back = curve(to, from, 10, freeBend(to, from, 10, {others: [], clearance: 20, box}));
   assert.ok(pointOn(back, 0.5).y > 15, 'the usual bend would leave the box');
 });
