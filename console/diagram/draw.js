@@ -1,13 +1,13 @@
 // Draws the visible part of a layout on a canvas.
 
 import {drawArrows} from './arrows.js';
+import {BEHIND, drawBars} from './bars.js';
 import {number, short, visible} from '../lib/format.js';
 import {Labels} from './labels.js';
-import {SANS, dot, hatch, line, text} from './paint.js';
+import {GUTTER, SANS, dot, line, text} from './paint.js';
 import {every} from './scale.js';
 import {toPixel, toPosition} from './view.js';
 
-export const GUTTER = 64;
 export const TOP = 46;
 export const BOTTOM = 44;
 const FUTURE = 0.26;
@@ -89,72 +89,9 @@ function drawLanes({context, y, plan, colour, width, height}) {
   });
 }
 
-const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 26};
-/** A pause may begin in the critical section, so it is drawn behind it, and wider. */
-const BEHIND = (kind) => kind === 'paused' || kind === 'down';
-
 /** Labels do not cover marks. */
 function reserveMarks({x, y, plan, left, right, labels}) {
   plan.marks.visible(left, right, (mark) => mark.lane !== null && labels.take({x: x(mark.x), y: y(mark.lane), width: 9, height: 9}));
-}
-
-function drawBars({context, x, y, plan, colour, left, right, labels, alpha, laneHeight, seq}, wanted) {
-  const shrink = Math.min(1, laneHeight / 40);
-  // The right end of the last bar of a kind on a lane: what lies within the same pixel is drawn once.
-  const drawn = new Map();
-  plan.bars.visible(left, right, (bar) => {
-    const {kind, label} = bar.item;
-    if (!wanted(kind)) return;
-    const [from, to] = [x(bar.x0), Math.max(x(bar.x0) + 3, x(bar.x1))];
-    const place = `${kind}${bar.lane}`;
-    if (to <= (drawn.get(place) ?? -1) + 0.5) return;
-    drawn.set(place, to);
-    const thick = (THICK[kind] ?? 8) * shrink;
-    const middle = y(bar.lane);
-    context.globalAlpha = alpha(bar.seq);
-    context.fillStyle = colour[kind] ?? colour.muted;
-    context.strokeStyle = context.fillStyle;
-    if (kind === 'down') {
-      context.clearRect(from, middle - 2, to - from, 4);
-      context.fillStyle = colour.surface;
-      context.fillRect(from, middle - 2, to - from, 4);
-      context.setLineDash([2, 5]);
-      context.lineWidth = 2;
-      line(context, from, middle, to, middle);
-      context.setLineDash([]);
-    } else if (kind === 'paused') {
-      hatch(context, from, middle - thick / 2, to - from, thick);
-    } else {
-      context.beginPath();
-      context.roundRect(from, middle - thick / 2, to - from, thick, Math.min(3, thick / 2));
-      context.fill();
-    }
-    // A bar that goes on after the chosen moment is pale from there on.
-    if (seq !== null && bar.seq <= seq && bar.last > seq) {
-      const now = x(plan.xOf(seq));
-      if (now < to && kind !== 'down' && kind !== 'paused') {
-        context.globalAlpha = 0.72;
-        context.fillStyle = colour.surface;
-        context.fillRect(Math.max(now, from + 3), middle - thick / 2 - 0.5, to - Math.max(now, from + 3), thick + 1);
-      }
-      context.globalAlpha = 1;
-    }
-    if (label && laneHeight >= 30 && to - from > 8) barLabel(context, visible(label), {from, to, middle, thick, kind, colour, labels, left: GUTTER});
-    context.globalAlpha = 1;
-  });
-}
-
-function barLabel(context, words, {from, to, middle, thick, kind, colour, labels, left}) {
-  context.font = `600 10.5px ${SANS}`;
-  const room = context.measureText(words).width;
-  const at = (Math.max(from, left) + to) / 2;
-  const fits = kind === 'inside' && to - Math.max(from, left) > room + 8;
-  if (fits && labels.take({x: at, y: middle, width: room + 4, height: 12})) {
-    text(context, words, at, middle, colour['on-accent'], '600 10.5px', 'center');
-    return;
-  }
-  const height = middle + thick / 2 + 9;
-  if (labels.take({x: at, y: height, width: room + 4, height: 12})) text(context, words, at, height, colour.muted, '10.5px', 'center', colour.surface);
 }
 
 const SIGNS = {crash: '✕', recover: '▸', resume: '▸', pause: '‖', write_refused: '✕', violation: '!'};

@@ -1,5 +1,7 @@
 // Pointer, wheel and keys on the canvas.
 
+import {GUTTER} from './paint.js';
+
 const PAN = 90;
 const ZOOM = 1.35;
 /** A pointer that moved less than this many pixels has clicked. */
@@ -13,7 +15,6 @@ export function listen(canvas, actions) {
     const box = canvas.getBoundingClientRect();
     return {x: event.clientX - box.left, y: event.clientY - box.top};
   };
-  const gutter = 64;
 
   const handlers = {
     pointerdown(event) {
@@ -50,7 +51,7 @@ export function listen(canvas, actions) {
       if (!sideways && document.activeElement !== canvas && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       if (sideways) actions.pan(event.deltaX || event.deltaY);
-      else actions.zoom(Math.exp(-Math.max(-200, Math.min(200, event.deltaY)) / 400), at(event).x - gutter);
+      else actions.zoom(Math.exp(-Math.max(-200, Math.min(200, event.deltaY)) / 400), at(event).x - GUTTER);
     },
     keydown(event) {
       if (event.altKey || event.ctrlKey || event.metaKey) return;
@@ -73,7 +74,7 @@ export function listen(canvas, actions) {
     const other = [...pointers].find(([key]) => key !== id)[1];
     const far = (a) => Math.hypot(a.x - other.x, a.y - other.y) || 1;
     moved = CLICK;
-    actions.zoom(far(point) / far(before), (point.x + other.x) / 2 - gutter);
+    actions.zoom(far(point) / far(before), (point.x + other.x) / 2 - GUTTER);
   }
 
   for (const [event, handler] of Object.entries(handlers)) canvas.addEventListener(event, handler, {passive: false});

@@ -1,7 +1,7 @@
 // The whole run as a strip below the diagram, with a frame around the part that is shown. Drag the frame to move.
 
 import {el} from '../lib/dom.js';
-import {GUTTER} from './draw.js';
+import {GUTTER} from './paint.js';
 
 const HEIGHT = 40;
 

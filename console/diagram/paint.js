@@ -2,6 +2,9 @@
 
 export const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
+/** The width of the names of the processes, at the left. */
+export const GUTTER = 64;
+
 export function line(context, x0, y0, x1, y1) {
   context.beginPath();
   context.moveTo(x0, y0);
