@@ -2,7 +2,7 @@
 // both mount it.
 
 import {createDiagram} from '../diagram/diagram.js';
-import {el} from '../lib/dom.js';
+import {el, fill} from '../lib/dom.js';
 import {createStructure} from '../structure/structure.js';
 import {actor, deliver, drop, duplicate, key, parts, words} from './action.js';
 import {createBranches} from './branches.js';
@@ -50,10 +50,12 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
 
   function tell(text) {
     problem.hidden = !text;
-    problem.textContent = text ?? '';
+    fill(problem, text);
   }
 
   function act(action) {
+    // A second click may come before the answer to the first; the shown lists are then no longer true.
+    if (session.isAhead()) return;
     const who = state && actor(action, state.pending);
     if (who !== null && paused.has(who)) return;
     if (allowed.has(key(action))) session.step(action);

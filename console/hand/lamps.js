@@ -13,7 +13,7 @@ export function createLamps() {
     element: el('div', {class: 'lamps-box'}, row, voice),
     show(lamps) {
       const said = news(shown, lamps);
-      if (said) voice.textContent = said;
+      if (said) fill(voice, said);
       shown = lamps;
       fill(
         row,

@@ -86,6 +86,8 @@ export function createSession({spec, rules, tree: first, onShow, onProblem, onBu
     get tree() {
       return tree;
     },
+    /** Whether a step has been taken whose state is not shown yet. */
+    isAhead: () => tree.current !== shownNode,
     actions: () => trees.actionsTo(tree, tree.current),
     start: () => show(false),
     step(action) {

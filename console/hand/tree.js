@@ -3,6 +3,7 @@
 // A node: {id, parent, depth, action, key, children, last, name}. Node 0 is the start and has no action. `last` is the child
 // that was shown most recently, so that "forward" repeats what "back" undid. A removed node is null.
 
+import {visible} from '../lib/format.js';
 import {key} from './action.js';
 
 /** The server takes no longer run. */
@@ -80,9 +81,10 @@ export function branchOf(tree, id) {
   return at.id;
 }
 
+/** A name from a link may have characters that cannot be seen; they become their codes. */
 export function rename(tree, id, name) {
   const nodes = [...tree.nodes];
-  nodes[id] = {...nodes[id], name: [...name].slice(0, NAME_MAX).join('')};
+  nodes[id] = {...nodes[id], name: [...visible(name)].slice(0, NAME_MAX).join('')};
   return {...tree, nodes};
 }
 

@@ -80,6 +80,7 @@ test('a branch starts after its fork', () => {
 test('names have a limit and count characters, not bytes', () => {
   const tree = rename(forked(), 4, '😀'.repeat(50));
   assert.equal([...tree.nodes[4].name].length, 40);
+  assert.equal(rename(forked(), 4, 'a\u202eb').nodes[4].name, 'a\\u{202e}b', 'what cannot be seen is shown as its code');
 });
 
 test('a branch keeps to one row, and rows do not overlap', () => {
