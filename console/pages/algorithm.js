@@ -43,6 +43,8 @@ export function mount(root, {rest, about}, {api, setTitle}) {
     page.innerHTML = html;
     prose.replaceChildren(page.content);
     explainIn(prose);
+    // What may be wider than the page can be scrolled with the keyboard.
+    for (const wide of prose.querySelectorAll('pre, table')) wide.tabIndex = 0;
     showLinks(spec ?? {algorithm: name, n: 3}, breaks);
     if (spec) await watch(spec);
   }

@@ -27,7 +27,8 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     run: (spec) => { Object.assign(state, {scenario: '', seq: null}); start(spec); },
     scenario: (name) => play(name),
   });
-  fill(root, el('div', {class: 'run-head'}, el('div', {}, title, intro)), controls.element, problem, result);
+  const assumed = el('p', {class: 'muted about'});
+  fill(root, el('div', {class: 'run-head'}, el('div', {}, title, intro), assumed), controls.element, problem, result);
 
   function play(name) {
     const story = about.scenarios.find((scenario) => scenario.name === name);
@@ -46,8 +47,8 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     const story = about.scenarios.find(({name}) => name === state.scenario);
     fill(title, story ? story.title : state.spec.algorithm, !story && algorithm?.broken && el('span', {class: 'tag bad'}, 'broken on purpose'));
     setTitle(story ? story.title : state.spec.algorithm);
-    fill(intro, el('p', {class: 'lead'}, explained(story ? story.story.trim() : sentence(algorithm?.summary))),
-      algorithm && el('p', {class: 'muted about'}, story && [el('b', {}, algorithm.name), '. '], facts(algorithm), ' ', el('a', {href: address('algorithm', [algorithm.name])}, `About ${algorithm.name}`)));
+    fill(intro, el('p', {class: 'lead'}, explained(story ? story.story.trim() : sentence(algorithm?.summary))));
+    fill(assumed, algorithm && [story && [el('b', {}, algorithm.name), '. '], facts(algorithm), ' ', el('a', {href: address('algorithm', [algorithm.name])}, `About ${algorithm.name}`)]);
   }
 
   function note() {

@@ -8,7 +8,7 @@ import {applies, fromForm} from './spec.js';
 const LOADS = [
   {value: '', text: 'all want to enter'}, {value: 'solo', text: 'one at a time'}, {value: 'solo-random', text: 'one, at random'}, {value: 'random', text: 'random times'},
 ];
-const NOTICES = [{value: '', text: 'all notice'}, {value: 'solo', text: 'the lowest notices'}, {value: 'random', text: 'a random one notices'}];
+const NOTICES = [{value: '', text: 'all notice'}, {value: 'solo', text: 'the lowest notices'}, {value: 'solo-random', text: 'a random one notices'}];
 const OTHER = 'other';
 
 /** `run(spec)` is called when the reader submits the form; `scenario(name)` when a scenario is chosen. */
@@ -21,14 +21,14 @@ export function createControls(about, {run, scenario}) {
 
   const inputs = {
     algorithm: select(about.algorithms.map((algorithm) => ({value: algorithm.name, group: groupOf(algorithm)})), 'ricart-agrawala', () => refresh()),
-    n: count({min: '1', max: '64', step: '1', placeholder: '5'}),
+    n: count({min: '1', max: about.limits?.run_processes, step: '1', placeholder: '5'}),
     variantName: select([], '', () => refreshVariant()),
     variantText: input('text', {spellcheck: 'false', 'aria-label': 'Variant as text'}),
     coordinators: count({min: '1', step: '1', placeholder: 'default'}), votes: count({min: '1', step: '1', placeholder: 'default'}),
     load: select(LOADS, ''), entries: count({min: '1', step: '1', placeholder: '20 each'}), hold: count({placeholder: '1'}), think: count({placeholder: 'default'}),
     network: select([{value: 'sync', text: 'sync: 1 T each'}, {value: 'async', text: 'async: heavy tail'}], 'sync'),
     delay: input('text', {placeholder: 'uniform:1,2', spellcheck: 'false'}), 'delay-max': count({placeholder: 'default'}),
-    order: select([{value: '', text: 'as the algorithm needs'}, {value: 'fifo', text: 'fifo'}, {value: 'unordered', text: 'unordered'}], ''),
+    order: select([{value: '', text: 'as needed'}, {value: 'fifo', text: 'fifo'}, {value: 'unordered', text: 'unordered'}], ''),
     loss: count({max: '1', placeholder: '0'}), duplicate: count({max: '1', placeholder: '0'}), drift: count({max: '1', placeholder: '0'}),
     store: select([{value: '', text: 'none'}, {value: 'fenced', text: 'checks fences'}, {value: 'unfenced', text: 'checks nothing'}], ''),
     seed: count({min: '0', max: '9007199254740991', step: '1', placeholder: '1'}),
@@ -47,11 +47,11 @@ export function createControls(about, {run, scenario}) {
   const more = el('summary', {}, 'Faults, network and store');
   const details = el('details', {class: 'more'}, more,
     el('div', {class: 'more-grid'},
-      el('fieldset', {class: 'wide'}, el('legend', {}, 'Faults'), faults.element),
+      el('fieldset', {}, el('legend', {}, 'Faults'), faults.element),
       el('fieldset', {}, el('legend', {}, 'Network'), el('div', {class: 'pairs'},
-        named('delay', 'Delay (T)'), named('delay-max', 'Believed bound D (T)'), named('order', 'Order of messages'), named('loss', 'Loss, 0 to 1'), named('duplicate', 'Duplicates, 0 to 1'), named('drift', 'Drift of clocks'))),
+        named('delay', 'Delay (T)'), named('delay-max', 'Believed bound (T)'), named('order', 'Order of messages'), named('loss', 'Loss, 0 to 1'), named('duplicate', 'Duplicates, 0 to 1'), named('drift', 'Drift of clocks'))),
       el('fieldset', {}, el('legend', {}, 'Load and store'), el('div', {class: 'pairs'},
-        named('hold', 'Time inside (T)'), named('think', 'Time between requests (T)'), named('store', 'Store'), named('coordinators', 'Coordinators'), named('votes', 'Votes that win'))),
+        named('hold', 'Time inside (T)'), named('think', 'Time between (T)'), named('store', 'Store'), named('coordinators', 'Coordinators'), named('votes', 'Votes that win'))),
       el('fieldset', {class: 'wide checks'}, el('legend', {}, 'Rules'),
         check('detector', 'Detector on', 'Off: no process is told of a crash.'),
         check('app-messages', 'Application messages', 'A request makes another process ask, too.'),
