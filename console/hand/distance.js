@@ -2,17 +2,7 @@
 
 import {isAbort, post} from '../lib/api.js';
 import {button, el, fill} from '../lib/dom.js';
-import {plural} from '../lib/format.js';
-import {sentence} from './session.js';
-
-/** What the checker found, as a sentence. */
-export function distanceText({result, steps, states, property, text}) {
-  const looked = states === undefined || states === null ? '' : ` The checker looked at ${plural(states, 'state')}.`;
-  if (result === 'violated' && steps === 0) return `${property} is violated here.`;
-  if (result === 'violated') return `${plural(steps, 'step')} from here to a violation of ${property}.${looked}`;
-  if (result === 'holds') return `No violation can be reached from here.${looked}`;
-  return text ? sentence(text) : `The checker found no violation within its limits.${looked}`;
-}
+import {distanceText, sentence} from './sentence.js';
 
 /**
  * `question()` gives the body of the call. `onHint(action)` shows the next step and returns its text; `onHint(null)` takes it away.

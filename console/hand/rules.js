@@ -7,7 +7,7 @@ import {newTree} from './tree.js';
 export const N_MAX = 16;
 
 /** The faults that are allowed if nobody says otherwise. The lab is for trying, so there are plenty. */
-export const GENEROUS = {losses: 100, duplicates: 100, crashes: 100, recoveries: 100, mistakes: 100, app_messages: 100};
+const GENEROUS = {losses: 100, duplicates: 100, crashes: 100, recoveries: 100, mistakes: 100, app_messages: 100};
 export const COUNTS = Object.keys(GENEROUS);
 const COUNT_MAX = 1000;
 /** A variant may name the voting set of every process. */

@@ -2,6 +2,7 @@
 // question carries all actions; the answers of recent steps are kept here, and going back needs no question.
 
 import {isAbort, post} from '../lib/api.js';
+import {sentence} from './sentence.js';
 import * as trees from './tree.js';
 
 /** An answer holds the whole run so far, so only some are kept. */
@@ -106,10 +107,4 @@ export function createSession({spec, rules, tree: first, onShow, onProblem, onBu
     isBroken: (id) => told.get(id)?.broken ?? false,
     stop: () => asking?.abort(),
   };
-}
-
-/** The server's words as a sentence. */
-export function sentence(text) {
-  const trimmed = text.trim();
-  return `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}${/[.!?]$/.test(trimmed) ? '' : '.'}`;
 }

@@ -1,8 +1,9 @@
 // The form for group and rules: algorithm, n, variant, order of links, allowed faults.
 
-import {button, el, field, fill, select} from '../lib/dom.js';
+import {el, field, fill, select} from '../lib/dom.js';
 import {explained} from '../lib/tooltip.js';
 import {COUNTS, N_MAX, defaultRules, needsFifo} from './rules.js';
+import {sentence} from './sentence.js';
 
 const COUNT_WORDS = {
   losses: 'Lost messages',
@@ -62,7 +63,7 @@ export function createSetup({algorithms, spec, rules, onStart}) {
 
   function chosen(anew) {
     const {summary, variants: its = [], helpers, broken} = known(algorithm.value) ?? {};
-    fill(about, explained(broken ? `${summary} Broken on purpose: ${broken}` : (summary ?? '')));
+    fill(about, explained([summary, broken && `broken on purpose: ${broken}`].filter(Boolean).map(sentence).join(' ')));
     helperFields.hidden = !helpers;
     if (anew) order.value = needsFifo(known(algorithm.value)) ? 'fifo' : 'any';
     const asked = new Map(

@@ -8,7 +8,7 @@ import {newTree} from '../hand/tree.js';
 import {button, el, fill} from '../lib/dom.js';
 import {address} from '../lib/route.js';
 
-const FIRST = {algorithm: 'maekawa', n: 3};
+const FIRST = {algorithm: 'maekawa', n: 7};
 
 export function mount(root, {query, about}, {navigate, replace, setTitle}) {
   setTitle('Step by hand');
@@ -36,9 +36,9 @@ export function mount(root, {query, about}, {navigate, replace, setTitle}) {
   };
   const setup = createSetup({algorithms: about.algorithms, spec, rules, onStart});
   setup.id = 'setup';
-  setup.hidden = Boolean(asked.spec);
+  setup.hidden = true;
   const change = button(
-    'Group and rules',
+    'Choose group and rules',
     () => {
       setup.hidden = !setup.hidden;
       change.setAttribute('aria-expanded', String(!setup.hidden));
@@ -69,6 +69,12 @@ export function mount(root, {query, about}, {navigate, replace, setTitle}) {
       ),
     ),
     setup,
+    !asked.spec &&
+      el(
+        'p',
+        {class: 'lead hand-lead'},
+        'You are the users, the network and the faults. Let a process ask, then decide which message arrives next. After each step every property is checked.',
+      ),
     bench.element,
   );
   return () => bench.destroy();

@@ -20,7 +20,7 @@ export function tone({kind, app}) {
 }
 
 /** A few letters that fit into a dot. */
-export const abbreviation = (kind) => (kind === 'app' ? 'app' : kind === 'TOKEN' ? 'T' : kind.slice(0, 3));
+const abbreviation = (kind) => (kind === 'app' ? 'app' : kind === 'TOKEN' ? 'T' : kind.slice(0, 3));
 
 /** Pointers that are drawn as arrows. A pointer of another name is in the table only. */
 const POINTERS = ['father', 'holder', 'next', 'successor', 'coordinator', 'primary', 'vote', 'consented to'];

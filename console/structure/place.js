@@ -62,7 +62,7 @@ function around(outer, inner) {
   return new Map([...points, ...circle(inner, {radius, turn: inner.length % 2 === outer.length % 2 ? 0.5 : 0})]);
 }
 
-export function grid(ids, columns = Math.ceil(Math.sqrt(ids.length))) {
+function grid(ids, columns = Math.ceil(Math.sqrt(ids.length))) {
   const rows = Math.ceil(ids.length / columns);
   const at = (index, count) => (count === 1 ? 0.5 : index / (count - 1));
   return new Map(ids.map((id, index) => [id, {x: at(index % columns, columns), y: at(Math.floor(index / columns), rows)}]));
@@ -110,7 +110,7 @@ function chain(ids, edges) {
 }
 
 /** Trees beside each other, each with its root at the top: leaves have equal distances, parents are above their children. */
-export function forest(ids, edges, roots) {
+function forest(ids, edges, roots) {
   const near = neighbours(ids, edges);
   const spots = new Map();
   let leaf = 0;

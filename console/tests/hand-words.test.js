@@ -8,6 +8,7 @@ import {command, moved} from '../hand/keys.js';
 import {look, news} from '../hand/lamp.js';
 import {cell, mood, moodWord, table} from '../hand/picture.js';
 import {compactRules, defaultRules, handAddress, readAddress} from '../hand/rules.js';
+import {distanceText, sentence} from '../hand/sentence.js';
 import {newTree, step} from '../hand/tree.js';
 import {parse} from '../lib/route.js';
 
@@ -220,4 +221,15 @@ test('a screen reader hears what changed, and nothing at the start', () => {
   assert.equal(news([lamp('holds')], [lamp('violated', 'P0 and P1')]), 'safety: violated, P0 and P1.');
   assert.equal(news([lamp('violated')], [lamp('holds')]), 'safety: holds.');
   assert.equal(news([lamp('holds')], [lamp('holds')]), '');
+});
+
+test('the answer of the checker is a sentence', () => {
+  const said = (answer) => distanceText({property: 'safety', states: 12, steps: null, ...answer});
+  assert.equal(said({result: 'violated', steps: 3}), '3 steps from here to a violation of safety. The checker looked at 12 states.');
+  assert.equal(said({result: 'violated', steps: 1}), '1 step from here to a violation of safety. The checker looked at 12 states.');
+  assert.equal(said({result: 'violated', steps: 0}), 'safety is violated here.');
+  assert.equal(said({result: 'holds'}), 'No violation can be reached from here. The checker looked at 12 states.');
+  assert.match(said({result: 'limit', text: ''}), /within its limits/);
+  assert.equal(sentence('no such algorithm'), 'No such algorithm.');
+  assert.equal(sentence('Why?'), 'Why?');
 });
