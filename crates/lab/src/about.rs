@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::assets;
+use crate::challenges::{Challenge, challenges};
 use crate::limits::{LIMITS, Limits};
 
 #[derive(Clone, Debug, Serialize)]
@@ -13,6 +14,7 @@ pub struct Answer {
     pub version: &'static str,
     pub algorithms: Vec<Algorithm>,
     pub scenarios: Vec<Story>,
+    pub challenges: Vec<Challenge>,
     pub glossary: Vec<Word>,
     pub limits: Limits,
 }
@@ -51,6 +53,8 @@ pub struct Story {
     pub story: String,
     /// As in the file.
     pub spec: Value,
+    /// Whether a property comes out violated, or data is lost.
+    pub violates: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,6 +68,7 @@ pub fn about() -> Answer {
         version: env!("CARGO_PKG_VERSION"),
         algorithms: ALGORITHMS.iter().map(|about| algorithm(about)).collect(),
         scenarios: assets::scenarios().iter().filter_map(|(name, text)| story(name, text)).collect(),
+        challenges: challenges(),
         glossary: glossary(include_str!("../../../docs/glossary.md")),
         limits: LIMITS,
     }
@@ -184,7 +189,8 @@ fn story(name: &str, text: &str) -> Option<Story> {
     let file: toml::Table = text.parse().ok()?;
     let text = |key: &str| Some(file.get(key)?.as_str()?.trim().to_owned());
     let spec = serde_json::to_value(file.get("run")?).ok()?;
-    Some(Story { name: name.to_owned(), title: text("title")?, story: text("story")?, spec })
+    let violates = file.get("expect")?.as_table()?.values().any(|value| value.as_str() == Some("violated"));
+    Some(Story { name: name.to_owned(), title: text("title")?, story: text("story")?, spec, violates })
 }
 
 /// The words in the tables of a page: `| **word** (`name`) | meaning |`.

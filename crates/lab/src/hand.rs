@@ -174,6 +174,8 @@ pub trait Driver {
 
 /// A group after the actions of a request.
 pub struct Driven<P: Protocol> {
+    /// The group right after its start.
+    pub fresh: Stage<P>,
     pub stage: Stage<P>,
     pub rules: Rules,
     pub log: Vec<LogEntry>,
@@ -219,8 +221,9 @@ impl<D: Driver> Hand<'_, D> {
         let recorder = Recorder::new(group.processes);
         let mut stage = make(group);
         let effects = stage.start();
+        let fresh = stage.clone();
         let mut driven =
-            Driven { stage, rules, log: Vec::new(), refused: None, header, recorder, about, structure, elects };
+            Driven { fresh, stage, rules, log: Vec::new(), refused: None, header, recorder, about, structure, elects };
         driven.recorder.start(&effects);
         driven.log.push(entry(None, "the group starts".into(), &effects));
         for (index, action) in self.request.actions.iter().enumerate() {
@@ -342,7 +345,7 @@ impl<P: Protocol> Driven<P> {
     }
 
     /// Why the group is stuck: nothing happens any more unless a user or a fault makes it happen.
-    fn stuck(&self) -> Option<String> {
+    pub fn stuck(&self) -> Option<String> {
         let stage = &self.stage;
         let is_quiet = stage.in_flight().is_empty() && stage.timers().next().is_none() && stage.inside().is_empty();
         if !is_quiet || self.has_report_ahead() {

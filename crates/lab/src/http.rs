@@ -3,10 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -18,23 +19,34 @@ use tokio::net::TcpListener;
 
 use crate::cache::Cache;
 use crate::jobs::{Jobs, Stop};
-use crate::limits::{BODY_BYTES_MAX, RUN_TIME_MAX};
+use crate::limits::{BODY_BYTES_MAX, CHECK_TIME_MAX, DISTANCE_TIME_MAX, RUN_TIME_MAX, TRACE_BYTES_MAX};
+use crate::moment::Source;
 use crate::run::Ran;
-use crate::{Refusal, about, assets, guard, hand, run};
+use crate::upload::Upload;
+use crate::{Refusal, about, assets, check, distance, guard, hand, moment, pages, run, upload};
 
 /// Runs that are kept for the next call.
 const RUNS_KEPT: usize = 4;
+/// Traces that are kept for the next call.
+const UPLOADS_KEPT: usize = 2;
+/// How long the checker may take to notice that its time is over.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A lab, which may serve several listeners.
 #[derive(Clone, Debug)]
 pub struct Lab {
     jobs: Jobs,
     runs: Arc<Cache<Ran>>,
+    uploads: Arc<Cache<Upload>>,
 }
 
 impl Default for Lab {
     fn default() -> Self {
-        Lab { jobs: Jobs::default(), runs: Arc::new(Cache::new(RUNS_KEPT)) }
+        Lab {
+            jobs: Jobs::default(),
+            runs: Arc::new(Cache::new(RUNS_KEPT)),
+            uploads: Arc::new(Cache::new(UPLOADS_KEPT)),
+        }
     }
 }
 
@@ -56,6 +68,11 @@ fn router(lab: Lab, address: SocketAddr) -> Router {
         .route("/api/about", get(get_about))
         .route("/api/run", post(post_run))
         .route("/api/hand", post(post_hand))
+        .route("/api/moment", post(post_moment).layer(DefaultBodyLimit::max(2 * TRACE_BYTES_MAX)))
+        .route("/api/trace", post(post_trace).layer(DefaultBodyLimit::max(TRACE_BYTES_MAX)))
+        .route("/api/distance", post(post_distance))
+        .route("/api/check", post(post_check))
+        .route("/api/algorithms/{name}", get(get_page))
         .route("/api/{*rest}", axum::routing::any(unknown_call))
         .fallback(page)
         .method_not_allowed_fallback(wrong_method)
@@ -79,7 +96,65 @@ async fn post_hand(State(lab): State<Lab>, Json(request): Json<hand::Request>) -
     Ok(json_bytes(answered.await?))
 }
 
+async fn post_moment(State(lab): State<Lab>, Json(request): Json<moment::Request>) -> Result<Response, Refusal> {
+    let (source, seq) = request.source()?;
+    let jobs = lab.jobs.clone();
+    let answered = jobs.run(RUN_TIME_MAX, move |stop| match source {
+        Source::Spec(spec) => {
+            let ran = lab.ran(&run::Request { spec: *spec }, stop)?;
+            to_bytes(&moment::moment(&ran.header, &ran.records, seq)?)
+        }
+        Source::Trace(text) => {
+            let read = lab.read(text.as_bytes())?;
+            to_bytes(&moment::moment(&read.header, &read.records, seq)?)
+        }
+        Source::Upload(id) => {
+            let forgotten = || Refusal::not_found("the lab has forgotten this trace; upload it again");
+            let read = lab.uploads.get(&id).ok_or_else(forgotten)?;
+            to_bytes(&moment::moment(&read.header, &read.records, seq)?)
+        }
+    });
+    Ok(json_bytes(answered.await?))
+}
+
+async fn post_trace(State(lab): State<Lab>, request: Request) -> Result<Response, Refusal> {
+    check_type(request.headers(), "application/x-ndjson")?;
+    let text = body(request, &()).await?;
+    let jobs = lab.jobs.clone();
+    let answered = jobs.run(RUN_TIME_MAX, move |_| to_bytes(&lab.read(&text)?.answer()));
+    Ok(json_bytes(answered.await?))
+}
+
+async fn post_distance(State(lab): State<Lab>, Json(request): Json<distance::Request>) -> Result<Response, Refusal> {
+    // The checker looks at its own clock, and gives an answer when its time is over.
+    let time = DISTANCE_TIME_MAX + GRACE;
+    let answered = lab.jobs.run(time, move |stop| to_bytes(&distance::distance(&request, stop)?));
+    Ok(json_bytes(answered.await?))
+}
+
+async fn post_check(State(lab): State<Lab>, Json(request): Json<check::Request>) -> Result<Response, Refusal> {
+    let time = CHECK_TIME_MAX + GRACE;
+    let lines = lab.jobs.stream(time, move |stop, progress| check::check(&request, stop, Some(progress))).await?;
+    let headers = [(header::CONTENT_TYPE, "application/x-ndjson"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, lines).into_response())
+}
+
+async fn get_page(Path(name): Path<String>) -> Result<Response, Refusal> {
+    Ok(json(&pages::page(&name)?))
+}
+
 impl Lab {
+    /// A trace, from the cache if it is there.
+    fn read(&self, text: &[u8]) -> Result<Arc<Upload>, Refusal> {
+        let id = upload::id(text);
+        if let Some(upload) = self.uploads.get(&id) {
+            return Ok(upload);
+        }
+        let read = Arc::new(upload::read(text)?);
+        self.uploads.put(id, Arc::clone(&read));
+        Ok(read)
+    }
+
     /// The run of a request, from the cache if it is there.
     fn ran(&self, request: &run::Request, stop: &Stop) -> Result<Arc<Ran>, Refusal> {
         let key = format!("{:?}", request.spec);

@@ -17,15 +17,21 @@
 pub mod about;
 mod assets;
 mod cache;
+pub mod challenges;
+pub mod check;
 mod command;
+pub mod distance;
 pub mod guard;
 pub mod hand;
 mod http;
 pub mod jobs;
 pub mod limits;
+pub mod moment;
+pub mod pages;
 mod refusal;
 pub mod run;
 pub mod structure;
+pub mod upload;
 
 pub use http::{Lab, serve};
 pub use refusal::Refusal;

@@ -150,7 +150,7 @@ mod tests {
         assert_eq!((grid.shape, grid.grid), (Shape::Grid, Some(Grid { columns: 3 })));
         let tree = structure("maekawa", 3, Some("tree"));
         assert_eq!(tree.edges, Some(vec![(0, 1), (0, 2)]));
-        assert_eq!(structure("voting", 2, None).edges.unwrap().len(), 2 * 3, "each client asks each coordinator");
+        assert_eq!(structure("voting", 3, None).edges.unwrap().len(), 3 * 3, "each client asks each coordinator");
         assert_eq!(structure("chang-roberts", 3, Some("descending")).ring, Some(vec![2, 1, 0]));
         assert_eq!(structure("chang-roberts", 3, Some("ring:1,0,2")).ring, Some(vec![1, 0, 2]));
         assert_eq!(structure("token-ring", 3, None).ring, Some(vec![0, 1, 2]));

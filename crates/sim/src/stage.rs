@@ -40,7 +40,6 @@ pub use baton_trace::{Action, Wish};
 use self::detectors::Detectors;
 use self::effect::Words;
 use self::oracles::Oracles;
-use self::rules::Spent;
 
 mod detectors;
 mod effect;
@@ -54,7 +53,7 @@ mod text;
 pub use effect::{Effect, Envelope, Payload};
 pub use records::Recorder;
 pub use refused::Refused;
-pub use rules::Rules;
+pub use rules::{Rules, Spent};
 pub use show::{Role, Shown, ShownMessage, ShownProcess, ShownTimer};
 pub use text::range;
 
@@ -462,6 +461,11 @@ impl<P: Protocol> Stage<P> {
     /// Whether the failure detector of `by` believes that `of` has crashed.
     pub fn suspects(&self, by: ProcessId, of: ProcessId) -> bool {
         self.detectors.suspects(by, of)
+    }
+
+    /// Faults and application messages so far.
+    pub fn spent(&self) -> Spent {
+        self.spent
     }
 
     /// Messages of the protocol sent so far, by kind. Application messages are not counted.
