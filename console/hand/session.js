@@ -47,33 +47,41 @@ export function createSession({spec, rules, tree: first, onShow, onProblem, onBu
     asking = own;
     const wanted = tree.current;
     const slow = setTimeout(() => onBusy(true), 150);
+    let state;
     try {
-      const state = await ask(wanted, own.signal);
-      if (own !== asking) return;
-      if (state.refused) {
-        const path = trees.pathTo(tree, wanted);
-        const bad = path[state.refused.index + 1] ?? wanted;
-        const number = tree.nodes[bad].depth;
-        tree = trees.remove(tree, bad);
-        onProblem(`Step ${number} is not possible: ${state.refused.why}.`);
-        await show(false);
-        return;
-      }
-      const {parent} = tree.nodes[wanted];
-      const before = parent === null ? null : (answers.get(parent) ?? null);
-      const near = shownNode !== null && tree.nodes[shownNode] && (tree.nodes[shownNode].parent === wanted || parent === shownNode);
-      shownNode = wanted;
-      onShow(state, {before, moving: moving && near});
+      state = await ask(wanted, own.signal);
     } catch (error) {
-      if (isAbort(error) || own !== asking) return;
-      onProblem(sentence(error.message));
-      // A step without an answer is not shown: the page stays where it was.
-      if (shownNode !== null && tree.nodes[shownNode]) tree = {...tree, current: shownNode};
-      onShow(null, {before: null, moving: false});
+      if (!isAbort(error) && own === asking) unanswered(error);
+      return;
     } finally {
       clearTimeout(slow);
       if (own === asking) onBusy(false);
     }
+    if (own !== asking) return;
+    if (state.refused) {
+      refuse(wanted, state.refused);
+      await show(false);
+      return;
+    }
+    const {parent} = tree.nodes[wanted];
+    const before = parent === null ? null : (answers.get(parent) ?? null);
+    const near = shownNode !== null && tree.nodes[shownNode] && (tree.nodes[shownNode].parent === wanted || parent === shownNode);
+    shownNode = wanted;
+    onShow(state, {before, moving: moving && near});
+  }
+
+  /** A step without an answer is not shown: the page stays where it was. */
+  function unanswered(error) {
+    onProblem(sentence(error.message));
+    if (shownNode !== null && tree.nodes[shownNode]) tree = {...tree, current: shownNode};
+    onShow(null, {before: null, moving: false});
+  }
+
+  /** Takes a step that is not possible, and all after it, out of the tree. */
+  function refuse(wanted, {index, why}) {
+    const bad = trees.pathTo(tree, wanted)[index + 1] ?? wanted;
+    onProblem(`Step ${tree.nodes[bad].depth} is not possible: ${why}.`);
+    tree = trees.remove(tree, bad);
   }
 
   function change(next, moving = true) {

@@ -78,7 +78,7 @@ const BUILD = {
   token,
 };
 
-function node({id, radius, mood, helper, leads, paused, selected, caption, queue, suspectedBy}) {
+function node({id, radius, mood, helper, leads, paused, selected, caption, queue, beside, suspectedBy}) {
   const classes = ['st-node', `st-${mood}`, helper && 'st-helper', selected && 'st-selected', paused && 'st-paused'];
   const shape = (grow, more) =>
     helper
@@ -118,8 +118,9 @@ function node({id, radius, mood, helper, leads, paused, selected, caption, queue
         svg('circle', {r: 8}),
         svg('text', {y: 3.5}, '?'),
       ),
-    caption && svg('text', {class: 'st-caption', y: radius + 14}, caption),
-    queue && chipRow(queue, 0, radius + (caption ? 20 : 6)),
+    caption && svg('text', beside ? {class: 'st-caption st-beside', x: radius + 7, y: 5} : {class: 'st-caption', y: radius + 14}, caption),
+    queue &&
+      (beside ? chipRow(queue, radius + 6 + queue.chips.length * 7.5, caption ? 11 : -7) : chipRow(queue, 0, radius + (caption ? 20 : 6))),
   );
 }
 

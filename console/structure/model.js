@@ -173,7 +173,7 @@ function asked({state, points, radius, view}) {
   return [...[...given].map((id) => spoke(id, true)), ...[...missing].map((id) => spoke(id, false))];
 }
 
-function nodes({state, points, radius, near, view}) {
+function nodes({state, points, radius, near, placed, view}) {
   const suspected = new Map();
   for (const process of state.processes) for (const of of process.suspects) suspected.set(of, [...(suspected.get(of) ?? []), process.id]);
   return state.processes.map((process) => {
@@ -194,6 +194,7 @@ function nodes({state, points, radius, near, view}) {
       selected: process.id === view.selected,
       caption: near < 84 ? '' : process.up ? (stateWord(process) ?? (process.role === 'helper' ? '' : moodWord(process))) : 'down',
       queue: queue ? {name: queue.name, chips: chips(queue.of)} : null,
+      beside: Boolean(placed.inner?.has(process.id)),
       suspectedBy: suspected.get(process.id) ?? [],
     };
   });

@@ -2,13 +2,20 @@
 
 /**
  * The places of the processes and the lines that belong to the structure itself.
- * `{points: Map(id -> {x, y}), edges: [[a, b]], directed: bool, round: bool}`. `round`: the drawing must not be stretched.
+ * `{points: Map(id -> {x, y}), edges: [[a, b]], directed: bool, round: bool, inner: Set(id)?}`. `round`: the drawing must not be
+ * stretched. `inner`: the processes with an edge below them.
  */
 export function place(structure, processes, arrangement = 'fixed') {
   const ids = processes.map((process) => process.id);
   if (arrangement === 'fathers') {
     const edges = fathers(processes);
-    return {points: forest(ids, edges, rootsOf(ids, edges)), edges: [], directed: false, round: false};
+    return {
+      points: forest(ids, edges, rootsOf(ids, edges)),
+      edges: [],
+      directed: false,
+      round: false,
+      inner: new Set(edges.map(([, father]) => father)),
+    };
   }
   switch (structure.shape) {
     case 'ring': {
@@ -70,8 +77,10 @@ function grid(ids, columns = Math.ceil(Math.sqrt(ids.length))) {
 
 /** A tree from its edges, with process 0 at the top. A chain is drawn in rows, to and fro. */
 function tree(ids, edges) {
-  const points = isChain(ids, edges) ? chain(ids, edges) : forest(ids, edges, ids.slice(0, 1));
-  return {points, edges, directed: false, round: false};
+  if (isChain(ids, edges)) return {points: chain(ids, edges), edges, directed: false, round: false};
+  const points = forest(ids, edges, ids.slice(0, 1));
+  const inner = new Set(edges.map(([a, b]) => (points.get(a)?.y < points.get(b)?.y ? a : b)));
+  return {points, edges, directed: false, round: false, inner};
 }
 
 function neighbours(ids, edges) {
