@@ -34,7 +34,7 @@ export function mount(root, {rest, about}, {api, setTitle}) {
       el('a', {class: 'button primary', href: runAddress(spec)}, 'Run it'),
       el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify({algorithm: name, n: Math.min(3, spec.n ?? 3)})})}, 'Step by hand'),
       el('a', {class: 'button', href: address('check', [], {v: VERSION, spec: JSON.stringify({algorithm: name})})}, 'Check it'),
-      breaks && el('a', {class: 'button', href: breaks.algorithm ? runAddress(breaks) : address('challenge', [breaks.id ?? breaks])}, 'See it break'));
+      breaks && el('a', {class: 'button', title: breaks.title, href: breaks.kind === 'challenge' ? address('challenge', [breaks.id]) : address('run', [], {v: VERSION, scenario: breaks.name})}, breaks.kind === 'challenge' ? 'Break it yourself' : 'See it break'));
   }
 
   async function read() {
@@ -53,7 +53,8 @@ export function mount(root, {rest, about}, {api, setTitle}) {
     const {scene} = await api.post('/api/run', {spec}, {signal});
     const stage = el('div', {});
     fill(demo, stage);
-    close = createViewer(stage, {api, scene, source: {spec}, name: `A run of ${name}`, brief: true});
+    const viewer = createViewer(stage, {api, scene, source: {spec}, name: `A run of ${name}`, brief: true});
+    close = viewer.destroy;
   }
 
   read().catch((error) => { if (!api.isAbort(error)) fill(prose, el('p', {class: 'notice bad', role: 'alert'}, error.message)); });

@@ -7,6 +7,7 @@ import {button, copy, el, field, fill, select} from '../lib/dom.js';
 import {number} from '../lib/format.js';
 import {VERSION, address, specOf} from '../lib/route.js';
 import {explained} from '../lib/tooltip.js';
+import {headlineBox} from '../run/report.js';
 import {createViewer} from '../run/viewer.js';
 
 const PROPERTIES = ['', 'safety', 'deadlock', 'liveness', 'order', 'fence'];
@@ -70,16 +71,15 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
   }
 
   function show({spec}, {report, text, trace, scene, actions, command}) {
-    const {tone, text: said, detail} = verdict(report);
     const stage = el('div', {});
     const copying = button('Copy', () => copy(command, copying), {class: 'button', 'aria-label': 'Copy the command'});
     fill(result,
-      el('div', {class: `headline ${tone}`, id: 'verdict'}, el('p', {class: 'said'}, el('span', {class: 'bullet', 'aria-hidden': 'true'}), said), detail && el('p', {class: 'detail'}, detail)),
+      el('div', {id: 'verdict'}, headlineBox(verdict(report))),
       el('p', {class: 'muted'}, `${number(report.states)} states, ${number(report.transitions)} transitions, ${number(report.depth)} steps deep, ${number(report.seconds, 2)} s.`),
       actions && el('p', {class: 'row'}, el('a', {class: 'button', href: byHand(spec, actions)}, 'Open the counterexample by hand')),
       stage,
-      el('section', {class: 'again'}, el('h2', {}, scene ? 'The counterexample as text' : 'The report'), el('ol', {class: 'steps'}, (text ?? []).map((line) => el('li', {}, line))), el('p', {class: 'command'}, el('code', {tabindex: '0'}, command), copying)));
-    if (scene) close = createViewer(stage, {api, scene, source: trace ? {trace} : null, name: 'Space-time diagram of the counterexample'});
+      el('section', {class: 'again'}, text?.length > 0 && [el('h2', {}, 'The counterexample as text'), el('ol', {class: 'steps'}, text.map((line) => el('li', {}, line)))], el('h2', {}, 'Do it again'), el('p', {class: 'command'}, el('code', {tabindex: '0'}, command), copying)));
+    if (scene) close = createViewer(stage, {api, scene, source: trace ? {trace} : null, name: 'Space-time diagram of the counterexample'}).destroy;
   }
 
   function byHand(spec, actions) {

@@ -1,10 +1,10 @@
 // Open a trace file: of the simulator, of the checker, or of a real group.
 
-import {el, fill} from '../lib/dom.js';
-import {list, number, plural} from '../lib/format.js';
-import {headline} from '../run/report.js';
-import {promisedBy} from '../run/spec.js';
-import {promises} from '../run/verdict.js';
+import {button, el, fill} from '../lib/dom.js';
+import {number, plural, sentence} from '../lib/format.js';
+import {label} from '../lib/tooltip.js';
+import {headlineBox} from '../run/report.js';
+import {judged} from '../run/verdict.js';
 import {createViewer} from '../run/viewer.js';
 
 const BYTES_MAX = 64 * 1024 * 1024;
@@ -50,21 +50,22 @@ export function mount(root, {about}, {api, setTitle}) {
     fill(result, el('p', {class: 'notice bad', role: 'alert'}, sentence));
   }
 
-  function show(name, text, {header, report, scene, replayable, why}) {
-    const algorithm = about.algorithms.find((known) => known.name === header.algorithm);
+  function show(name, text, {id, header, report, unjudged, scene, truncated, replayable, why}) {
     const stage = el('div', {});
-    const judgedBy = promisedBy(algorithm, about.algorithms);
-    const {rows} = promises(report, judgedBy.promises);
-    const judged = rows.filter(({verdict}) => verdict !== 'unchecked');
+    const findings = report && judged(report);
     setTitle(name);
     fill(result,
       el('header', {class: 'run-title'},
         el('h2', {}, name),
         el('p', {class: 'muted'}, [header.algorithm, header.variant, plural(header.processes, 'process', 'processes'), plural(scene.records, 'record')].filter(Boolean).join(' · ')),
-        headline(report, judgedBy),
-        el('p', {class: 'muted'}, judged.length > 0 && `Judged by its events: ${list(judged.map(({property, verdict}) => `${property} ${verdict}`))}.`)),
-      stage);
-    close = createViewer(stage, {api, scene, source: replayable ? {trace: text} : null, why, name: `Space-time diagram of ${name}`});
+        findings && headlineBox(findings.headline),
+        unjudged && el('p', {class: 'notice'}, `The trace cannot be judged: ${unjudged}`),
+        truncated && el('p', {class: 'notice'}, sentence(truncated.why))),
+      stage,
+      findings && el('section', {class: 'claims'}, el('h2', {}, 'Judged by its events'), verdicts(findings.rows, (seq) => viewer.select(seq))));
+    const source = replayable ? {upload: id, otherwise: {trace: text}} : null;
+    const viewer = createViewer(stage, {api, scene, source, why, name: `Space-time diagram of ${name}`});
+    close = viewer.destroy;
     result.scrollIntoView({block: 'start'});
   }
 
@@ -72,4 +73,17 @@ export function mount(root, {about}, {api, setTitle}) {
     controller?.abort();
     close();
   };
+}
+
+/** What the judge looked at and found. The events of a violation can be chosen in the diagram. */
+function verdicts(rows, choose) {
+  const isNamed = rows.some(({resource}) => resource !== null && resource !== undefined);
+  const tone = {held: 'good', violated: 'bad'};
+  return el('div', {class: 'scroll'}, el('table', {},
+    el('thead', {}, el('tr', {}, [isNamed && 'Resource', 'Property', 'Verdict', 'Checked', 'Found'].filter(Boolean).map((title) => el('th', {scope: 'col'}, title)))),
+    el('tbody', {}, rows.map(({resource, property, verdict, counts, checked, detail, events = []}) => el('tr', {},
+      isNamed && el('td', {}, resource ?? ''),
+      el('th', {scope: 'row'}, label(property)),
+      el('td', {}, el('span', {class: `tag ${tone[verdict] ?? ''}`}, verdict), counts === false && el('span', {class: 'muted'}, ' not promised')),
+      el('td', {}, checked), el('td', {}, detail ?? '', events.map(({seq, t}) => [' ', button(`at ${number(t)}`, () => choose(seq), {class: 'link'})])))))));
 }

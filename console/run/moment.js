@@ -19,7 +19,7 @@ export function createMoment(element, {api, brief = false}) {
     controller = new AbortController();
     element.classList.add('asking');
     try {
-      const moment = await api.post('/api/moment', {...source, seq}, {signal: controller.signal});
+      const moment = await question(seq, controller.signal);
       element.classList.remove('asking');
       show(moment);
       before = moment;
@@ -29,6 +29,17 @@ export function createMoment(element, {api, brief = false}) {
       fill(element, el('h2', {}, 'This moment'), el('p', {class: 'notice'}, error.message));
     }
   }, WAIT);
+
+  /** The server may have forgotten an upload; then the trace itself is sent. */
+  async function question(seq, signal) {
+    const {otherwise, ...request} = source;
+    try {
+      return await api.post('/api/moment', {...request, seq}, {signal});
+    } catch (error) {
+      if (!otherwise || error.status !== 404) throw error;
+      return api.post('/api/moment', {...otherwise, seq}, {signal});
+    }
+  }
 
   function idle() {
     ask.cancel();
@@ -49,7 +60,7 @@ export function createMoment(element, {api, brief = false}) {
 
   idle();
   return {
-    /** What the moments are of: `{spec}` or `{trace}`; null if they cannot be asked for. */
+    /** What the moments are of: `{spec}`, `{trace}` or `{upload, otherwise}`; null if they cannot be asked for. */
     of(request, itsUnit) {
       source = request;
       unit = itsUnit;

@@ -5,9 +5,12 @@ import {number} from '../lib/format.js';
 import {explained, label} from '../lib/tooltip.js';
 import {agreement, costs, promises} from './verdict.js';
 
-/** One sentence, as large as it is important. */
+/** One sentence about a run, as large as it is important. */
 export function headline(report, algorithm) {
-  const {tone, text, detail} = promises(report, algorithm?.promises ?? []).headline;
+  return headlineBox(promises(report, algorithm?.promises ?? []).headline);
+}
+
+export function headlineBox({tone, text, detail}) {
   return el('div', {class: `headline ${tone}`}, el('p', {class: 'said'}, el('span', {class: 'bullet', 'aria-hidden': 'true'}), text), detail && el('p', {class: 'detail'}, detail));
 }
 

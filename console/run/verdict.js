@@ -16,6 +16,17 @@ export function promises(report, promised) {
 const verdictOf = (value) => (typeof value === 'string' ? value : value?.verdict ?? 'unchecked');
 const storeInWords = ({writes, refused, lost}) => `${writes} writes, ${refused} refused, ${lost} lost`;
 
+/** The verdicts of the judge of traces, one row for each property of each resource, and one sentence about all. */
+export function judged({resources = []}) {
+  const rows = resources.flatMap(({resource, properties}) => properties.map((found) => ({...found, resource, promised: found.counts})));
+  const broken = rows.filter(({verdict, counts}) => verdict === 'violated' && counts);
+  const names = [...new Set(broken.map(({property}) => property))];
+  const headline = broken.length > 0
+    ? {tone: 'bad', text: `${capital(list(names))} ${names.length > 1 ? 'are' : 'is'} violated`, detail: broken[0].detail}
+    : {tone: 'good', text: 'All that counts held', detail: null};
+  return {rows, headline};
+}
+
 function headlineOf(rows, report) {
   const violated = rows.filter(({verdict}) => verdict === 'violated');
   const broken = violated.filter(({promised}) => promised);

@@ -5,8 +5,8 @@ import {el, fill} from '../lib/dom.js';
 import {createMoment} from './moment.js';
 
 /**
- * Shows a scene in `element`. `source` is what moments are asked of, `{spec}` or `{trace}`, or null; `why` says why there
- * are no moments; `brief` leaves the legend out. Returns a function that removes everything.
+ * Shows a scene in `element`. `source` is what moments are asked of, as in `createMoment`, or null; `why` says why there
+ * are no moments; `brief` leaves the legend out. Returns `{select(seq), destroy()}`.
  */
 export function createViewer(element, {api, scene, source, why = null, name, seq = null, brief = false}) {
   const side = el('aside', {'aria-label': 'The chosen moment'});
@@ -18,8 +18,14 @@ export function createViewer(element, {api, scene, source, why = null, name, seq
   moment.of(source, scene.unit);
   if (!source && why) side.prepend(el('p', {class: 'notice'}, `The states of the processes cannot be shown: ${why}`));
   if (seq !== null) moment.at(seq);
-  return () => {
-    moment.destroy();
-    diagram.destroy();
+  return {
+    select(chosen) {
+      diagram.select(chosen);
+      moment.at(chosen);
+    },
+    destroy() {
+      moment.destroy();
+      diagram.destroy();
+    },
   };
 }

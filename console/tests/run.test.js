@@ -4,7 +4,7 @@ import {test} from 'node:test';
 import {request, verdict} from '../check/options.js';
 import {halves, write} from '../run/faults.js';
 import {applies, counterparts, fromForm, groupOf, withAlgorithm} from '../run/spec.js';
-import {agreement, costs, promises} from '../run/verdict.js';
+import {agreement, costs, judged, promises} from '../run/verdict.js';
 
 test('a form becomes a spec without empty fields and defaults, always in the same order', () => {
   const values = {seed: '7', algorithm: 'maekawa', n: '7', variant: '', load: '', entries: '20', network: 'sync', loss: '0', faults: [], 'app-messages': false, 'no-detector': true, store: 'fenced'};
@@ -50,6 +50,12 @@ test('the headline names what is broken, and tells a broken promise from what wa
   assert.equal(promises({properties: properties({fence: 'violated'})}, promised).headline.tone, 'warn');
   const store = {writes: 3, refused: 0, lost: 1, data: {verdict: 'violated', detail: 'a write was lost'}};
   assert.equal(promises({properties: properties(), store}, promised).headline.text, 'Data is violated, and not promised');
+});
+
+test('a judged trace is broken only by what counts', () => {
+  const found = (verdict, counts) => judged({resources: [{resource: null, properties: [{property: 'order', verdict, counts, detail: 'why'}]}]}).headline;
+  assert.deepEqual(found('violated', true), {tone: 'bad', text: 'Order is violated', detail: 'why'});
+  assert.deepEqual([found('violated', false).tone, found('held', true).tone], ['good', 'good']);
 });
 
 test('measured values are compared by the kind of their theory', () => {
