@@ -17,10 +17,10 @@ import {createToolbar} from './toolbar.js';
 import {pathTo} from './tree.js';
 
 /**
- * `spec`, `rules`, `tree`, `paused`: the run. `property`: what the checker looks for, or null for any.
+ * `spec`, `rules`, `tree`, `paused`: the run. `goal`: `{property, entries}`, what the checker looks for; it looks for any violation without.
  * `onState(state, steps)` is called with each shown state, `addressOf({tree, paused})` gives its link.
  */
-export function createBench({spec, rules, tree, paused: firstPaused, property = null, onState, addressOf, replace}) {
+export function createBench({spec, rules, tree, paused: firstPaused, goal = {}, onState, addressOf, replace}) {
   const paused = new Set(firstPaused);
   const view = {chosen: null, selected: null, hint: null, paused, arrangement: 'fixed'};
   /** The shown answer of the server, the one of the step before, and the keys of the actions that are possible. */
@@ -90,7 +90,7 @@ export function createBench({spec, rules, tree, paused: firstPaused, property = 
   }
 
   function question() {
-    return {spec, rules, actions: session.actions(), ...(property ? {property} : {})};
+    return {spec, rules, actions: session.actions(), ...goal};
   }
 
   /** Shows the step that the checker would take, and returns its text. Null takes the hint away. */

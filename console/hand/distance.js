@@ -9,7 +9,10 @@ import {distanceText, sentence} from './sentence.js';
  */
 export function createDistance({question, onHint}) {
   const said = el('p', {class: 'distance-text', role: 'status', 'aria-live': 'polite'});
-  const far = button('How far is a violation?', () => ask(false), {class: 'button small'});
+  const far = button('How far is a violation?', () => ask(false), {
+    class: 'button small',
+    title: 'From here, with the faults so far and those of which the rules allow only a few',
+  });
   const hint = button('Hint', () => ask(true), {class: 'button small'});
   let asking = null;
   let known = null;

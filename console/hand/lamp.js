@@ -28,3 +28,14 @@ export function news(before, after) {
     .map((lamp) => `${lamp.property}: ${look(lamp).word}${lamp.detail ? `, ${lamp.detail}` : ''}.`)
     .join(' ');
 }
+
+/**
+ * The number of steps after which the lamp of `property` was broken first, or null if it is not. A violation stays, so the
+ * run may go on after it. A stuck group is seen only where it is shown, after `steps`.
+ */
+export function stepsToBreak({lamps, log}, property, steps) {
+  const lamp = lamps.find((one) => one.property === property);
+  if (!lamp || !isBroken(lamp)) return null;
+  const first = log.findIndex(({violations}) => violations.some((violation) => violation.property === property));
+  return first >= 0 ? first : steps;
+}

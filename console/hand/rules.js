@@ -1,5 +1,6 @@
 // Group and rules of a run by hand: their defaults, and their form in the address. Pure functions.
 
+import {list, plural} from '../lib/format.js';
 import {address} from '../lib/route.js';
 import {BadLink, VERSION, decodeTree, encodeTree} from './codec.js';
 import {newTree} from './tree.js';
@@ -21,6 +22,22 @@ export function defaultRules(algorithm) {
 /** Whether the algorithm assumes that links keep the order of messages. */
 export function needsFifo(algorithm) {
   return (algorithm?.assumes ?? []).some((assumption) => /\bfifo\b|keep the order/i.test(assumption));
+}
+
+const FAULTS = {
+  losses: ['lost message', 'lost messages'],
+  duplicates: ['copied message', 'copied messages'],
+  crashes: ['crash', 'crashes'],
+  recoveries: ['recovery', 'recoveries'],
+  mistakes: ['wrong suspicion', 'wrong suspicions'],
+  app_messages: ['application message', 'application messages'],
+};
+
+/** The faults that the rules allow, in words: `1 crash and 1 recovery`. Empty if there are none. */
+export function allowedText(rules) {
+  const counted = Object.entries(FAULTS).filter(([name]) => rules[name] > 0);
+  const words = counted.map(([name, [one, many]]) => plural(rules[name], one, many));
+  return list(rules.fifo === false ? [...words, 'messages that overtake each other'] : words);
 }
 
 /** Only what differs from the defaults, for a short address. */

@@ -10,9 +10,8 @@ export function sentence(text) {
 
 /** What the checker found, as a sentence. */
 export function distanceText({result, steps, states, property, text}) {
-  const looked = states === undefined || states === null ? '' : ` The checker looked at ${plural(states, 'state')}.`;
+  const looked = !states ? '' : ` The checker looked at ${plural(states, 'state')}.`;
   if (result === 'violated' && steps === 0) return `${property} is violated here.`;
   if (result === 'violated') return `${plural(steps, 'step')} from here to a violation of ${property}.${looked}`;
-  if (result === 'holds') return `No violation can be reached from here.${looked}`;
-  return text ? sentence(text) : `The checker found no violation within its limits.${looked}`;
+  return `${sentence(text)}${looked}`;
 }

@@ -5,9 +5,9 @@ import {actor, dueReports, key, same, words} from '../hand/action.js';
 import {bests, solved} from '../hand/best.js';
 import {BadLink} from '../hand/codec.js';
 import {command, moved} from '../hand/keys.js';
-import {look, news} from '../hand/lamp.js';
+import {look, news, stepsToBreak} from '../hand/lamp.js';
 import {cell, mood, moodWord, table} from '../hand/picture.js';
-import {compactRules, defaultRules, handAddress, readAddress} from '../hand/rules.js';
+import {allowedText, compactRules, defaultRules, handAddress, readAddress} from '../hand/rules.js';
 import {distanceText, sentence} from '../hand/sentence.js';
 import {newTree, step} from '../hand/tree.js';
 import {parse} from '../lib/route.js';
@@ -228,8 +228,27 @@ test('the answer of the checker is a sentence', () => {
   assert.equal(said({result: 'violated', steps: 3}), '3 steps from here to a violation of safety. The checker looked at 12 states.');
   assert.equal(said({result: 'violated', steps: 1}), '1 step from here to a violation of safety. The checker looked at 12 states.');
   assert.equal(said({result: 'violated', steps: 0}), 'safety is violated here.');
-  assert.equal(said({result: 'holds'}), 'No violation can be reached from here. The checker looked at 12 states.');
-  assert.match(said({result: 'limit', text: ''}), /within its limits/);
+  assert.equal(said({result: 'holds', text: 'no violation ahead'}), 'No violation ahead. The checker looked at 12 states.');
+  assert.equal(said({result: 'limit', text: 'the checker cannot tell: time', states: 0}), 'The checker cannot tell: time.');
   assert.equal(sentence('no such algorithm'), 'No such algorithm.');
   assert.equal(sentence('Why?'), 'Why?');
+});
+
+test('what a challenge allows is told in words', () => {
+  assert.equal(allowedText({crashes: 1, recoveries: 1, losses: 0, fifo: null}), '1 crash and 1 recovery');
+  assert.equal(allowedText({fifo: false, mistakes: 2}), '2 wrong suspicions and messages that overtake each other');
+  assert.equal(allowedText({}), '');
+});
+
+test('a challenge is solved at the first violation, also if the run goes on', () => {
+  const entry = (...properties) => ({violations: properties.map((property) => ({property, detail: ''}))});
+  const violated = {
+    lamps: [{property: 'safety', state: 'violated'}],
+    log: [entry(), entry('fence'), entry('safety'), entry('safety'), entry()],
+  };
+  assert.equal(stepsToBreak(violated, 'safety', 4), 2);
+  const stuck = {lamps: [{property: 'liveness', state: 'stuck'}], log: [entry(), entry(), entry()]};
+  assert.equal(stepsToBreak(stuck, 'liveness', 2), 2);
+  assert.equal(stepsToBreak({lamps: [{property: 'safety', state: 'holds'}], log: [entry()]}, 'safety', 0), null);
+  assert.equal(stepsToBreak(violated, 'order', 4), null);
 });
