@@ -113,7 +113,8 @@ function drawMarks({context, x, y, plan, colour, left, right, labels, alpha, lan
     const room = context.measureText(words).width;
     // Beside the names of the processes a label moves to the right, so that it can be read.
     const centre = at < GUTTER ? at : Math.max(at, GUTTER + room / 2 + 4);
-    if (laneHeight >= 30 && labels.take({x: centre, y: height, width: room + 4, height: 12})) {
+    // What is violated stands below the lanes.
+    if (kind !== 'violation' && laneHeight >= 30 && labels.take({x: centre, y: height, width: room + 4, height: 12})) {
       text(context, words, centre, height, kind === 'suspect' ? colour.muted : hue, '11px', 'center', colour.surface);
     }
     context.globalAlpha = 1;

@@ -13,7 +13,7 @@ export function createToolbar(actions, {compact}) {
   const where = el('button', {type: 'button', class: 'diagram-where', title: 'Show the whole run (Escape)', on: {click: actions.whole}});
   const pace = select(PACES, '600', (value) => actions.pace(Number(value)));
   pace.setAttribute('aria-label', 'Speed of playing');
-  const spacings = ['time', 'order'].map((spacing) => button(spacing === 'time' ? 'Time' : 'Logical order', () => actions.spacing(spacing), {
+  const spacings = ['time', 'order'].map((spacing) => button(spacing === 'time' ? 'Time' : compact ? 'Order' : 'Logical order', () => actions.spacing(spacing), {
     'aria-pressed': 'false', data: {spacing},
     title: spacing === 'time' ? 'Distances show time; long gaps are shortened' : 'One column for each step in happened-before order',
   }));

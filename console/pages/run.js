@@ -94,14 +94,16 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
   function show(specs, runs, others) {
     const side = el('aside', {'aria-label': 'The chosen moment'});
     const pairs = runs.map((run, at) => ({run, spec: specs[at], element: el('div', {}), algorithm: algorithms.get(specs[at].algorithm)}));
+    const beside = besideBox(others);
     fill(result,
+      pairs.length > 1 && beside,
       el('div', {class: `run-grid ${pairs.length > 1 ? 'two' : ''}`},
         pairs.map(({run, spec, element, algorithm}) => el('section', {class: 'run-one', 'aria-label': spec.algorithm},
-          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, promisedBy(algorithm, about.algorithms))),
+          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, promisedBy(algorithm, about.algorithms)), pairs.length === 1 && beside),
           run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`),
           element)), side),
       el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, spec, algorithm}) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, spec.algorithm), reportOf(run, promisedBy(algorithm, about.algorithms))))),
-      reproduce(specs, runs, others));
+      reproduce(specs, runs));
     moment = createMoment(side, {api});
     diagrams = pairs.map(({run, spec, element}, at) => {
       const diagram = createDiagram(element, {
@@ -129,21 +131,26 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     }
   }
 
-  function reproduce(specs, runs, others) {
-    const link = button('Copy link', () => copy(location.href, link), {class: 'button'});
+  /** Broken and cured side by side: the choice of the other algorithm. */
+  function besideBox(others) {
     const beside = others.length > 0 && select([{value: '', text: 'nothing'}, ...others.map(({name, broken}) => ({value: name, text: `${name}${broken ? ' (broken)' : ' (cured)'}`}))], state.beside, (name) => {
       state.beside = name;
       start(state.spec);
     });
-    if (beside) beside.id = 'beside';
+    if (!beside) return null;
+    beside.id = 'beside';
+    return el('div', {class: 'beside'}, el('label', {for: 'beside'}, 'Side by side with'), beside);
+  }
+
+  function reproduce(specs, runs) {
+    const link = button('Copy link', () => copy(location.href, link), {class: 'button'});
     return el('section', {class: 'again', 'aria-label': 'Do it again'},
       el('h2', {}, 'Do it again'),
       runs.map((run) => {
         const copying = button('Copy', () => copy(run.command, copying), {class: 'button', 'aria-label': 'Copy the command'});
         return el('p', {class: 'command'}, el('code', {tabindex: '0'}, run.command), copying);
       }),
-      el('div', {class: 'row'}, link, el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step by hand'),
-        beside && el('div', {class: 'beside'}, el('label', {for: 'beside'}, 'Side by side with'), beside)));
+      el('div', {class: 'row'}, link, el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step by hand')));
   }
 
   const given = specOf(query);

@@ -23,7 +23,7 @@ export function createControls(about, {run, scenario}) {
     algorithm: select(about.algorithms.map((algorithm) => ({value: algorithm.name, group: groupOf(algorithm)})), 'ricart-agrawala', () => refresh()),
     n: count({min: '1', max: about.limits?.run_processes, step: '1', placeholder: '5'}),
     variantName: select([], '', () => refreshVariant()),
-    variantText: input('text', {spellcheck: 'false', 'aria-label': 'Variant as text'}),
+    variantText: input('text', {spellcheck: 'false', 'aria-label': 'Variant as text', placeholder: 'default', on: {change: () => inputs.variantText.value.trim() === '' && refresh('')}}),
     coordinators: count({min: '1', step: '1', placeholder: 'default'}), votes: count({min: '1', step: '1', placeholder: 'default'}),
     load: select(LOADS, ''), entries: count({min: '1', step: '1', placeholder: '20 each'}), hold: count({placeholder: '1'}), think: count({placeholder: 'default'}),
     network: select([{value: 'sync', text: 'sync: 1 T each'}, {value: 'async', text: 'async: heavy tail'}], 'sync'),
@@ -79,10 +79,11 @@ export function createControls(about, {run, scenario}) {
     if (inputs.variantName.value.includes(':')) {
       inputs.variantText.value = `${inputs.variantName.value.split(':')[0]}:`;
       inputs.variantName.value = OTHER;
-      inputs.variantText.focus();
+      setTimeout(() => inputs.variantText.focus());
     }
     if (text !== undefined) inputs.variantText.value = text;
     inputs.variantText.hidden = !isOther;
+    inputs.variantName.hidden = isOther;
   }
 
   /** Offers what the algorithm knows, and hides what means nothing for it. */
