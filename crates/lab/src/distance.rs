@@ -1,6 +1,8 @@
-//! `/api/distance`: how far a violation is from the state after some actions by hand. The checker finds the shortest way.
+//! `/api/distance`: how far a violation is from the state after some actions by hand. The checker finds the
+//! shortest way.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Verdict, check};
@@ -8,13 +10,14 @@ use baton_protocol::registry::{self, About, Family};
 use baton_protocol::{Property, Protocol};
 use baton_sim::replay;
 use baton_sim::spec::Spec;
-use baton_sim::stage::{Action, Rules, Spent, Stage, Wish};
+use baton_sim::stage::{Action, Rules, Spent, Wish};
 use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
 use crate::hand::{self, Driven, Driver, RulesRequest};
 use crate::jobs::Stop;
 use crate::limits::{CHECK_BYTES_MAX, DISTANCE_TIME_MAX};
+use crate::search::{End, search};
 
 /// If the rules allow more faults of a kind than this, the checker expects none but those that have happened. Otherwise
 /// it would find that a few crashes stop every algorithm.
@@ -86,6 +89,11 @@ impl Driver for Ask<'_> {
             let (steps, result) = (Some(0), Verdict::Violated);
             return Ok(Answer { result, steps, next: None, text, states: 0, property: Some(property), way });
         }
+        // The checker's model of elections has a clock, and by hand there is none. And in its models a copy is made when
+        // the message arrives, not before.
+        if self.about.family == Family::Election || driven.stage.spent().duplicates > 0 {
+            return Ok(self.search(&driven));
+        }
         let started = Instant::now();
         let first = self.request.entries.unwrap_or_default().max(most_requests(&self.request.actions)).max(1);
         let mut entries = first;
@@ -96,10 +104,10 @@ impl Driver for Ask<'_> {
             };
             match report.result {
                 Verdict::Violated if report.trace.is_some() => return self.found(&report, &driven),
-                // With more requests there may be a violation. Elections have no requests.
-                Verdict::Holds if entries < first + MORE_ENTRIES && self.about.family == Family::Mutex => entries += 1,
-                Verdict::Limit if entries > first => return Ok(self.holds(&report, entries - 1)),
-                Verdict::Holds => return Ok(self.holds(&report, entries)),
+                // With more requests there may be a violation.
+                Verdict::Holds if entries < first + MORE_ENTRIES => entries += 1,
+                Verdict::Limit if entries > first => return Ok(self.holds(report.states, Some(entries - 1))),
+                Verdict::Holds => return Ok(self.holds(report.states, Some(entries))),
                 _ => return Ok(self.unknown(&report.detail.unwrap_or_default(), report.states)),
             }
         }
@@ -121,21 +129,21 @@ impl Ask<'_> {
 
     fn check(&self, entries: u32, rules: &Rules, spent: Spent, started: Instant) -> Result<CheckReport, String> {
         let app_messages = foreseen(rules.app_messages, spent.app_messages);
+        let crash = foreseen(rules.crashes, spent.crashes);
         let faults = Faults {
             loss: foreseen(rules.losses, spent.losses),
             duplicate: foreseen(rules.duplicates, spent.duplicates),
-            crash: foreseen(rules.crashes, spent.crashes),
-            recover: None,
+            crash,
+            recover: Some(foreseen(rules.recoveries, spent.recoveries).min(crash)),
             suspect: foreseen(rules.mistakes, spent.mistakes),
             detectors_only: false,
         };
-        let recover = Some(foreseen(rules.recoveries, spent.recoveries));
-        let options = |faults: Faults| Options {
+        let options = Options {
             entries,
             order: Some(if rules.fifo { LinkOrder::Fifo } else { LinkOrder::Unordered }),
             properties: Some(self.properties(app_messages)),
             app_messages: Some(app_messages),
-            faults: Faults { recover: recover.map(|recover| recover.min(faults.crash)), ..faults },
+            faults,
             limit: STATES_MAX,
             memory: Some(CHECK_BYTES_MAX),
             time: Some(DISTANCE_TIME_MAX.saturating_sub(started.elapsed())),
@@ -144,16 +152,38 @@ impl Ask<'_> {
             stop: Some(Arc::clone(self.stop)),
             ..Options::default()
         };
-        let (name, params) = (self.about.name, hand::params(&self.request.spec));
-        let is_first_crash = matches!(self.request.actions.first(), None | Some(Action::Crash { .. }));
-        // The model of an election without crashes begins with the crash of the leader, which is an action by hand.
-        if self.about.family == Family::Election && faults.crash > 0 && is_first_crash {
-            let begun = Faults { crash: faults.crash - 1, ..faults };
-            if let Ok(report) = check(name, &params, &options(begun)) {
-                return Ok(report);
+        check(self.about.name, &hand::params(&self.request.spec), &options).map_err(|why| why.to_string())
+    }
+
+    /// Looks without the checker.
+    fn search<P: Protocol>(&self, driven: &Driven<P>) -> Answer {
+        let spent = driven.stage.spent();
+        let rules = Rules {
+            losses: foreseen(driven.rules.losses, spent.losses).into(),
+            duplicates: foreseen(driven.rules.duplicates, spent.duplicates).into(),
+            crashes: foreseen(driven.rules.crashes, spent.crashes).into(),
+            recoveries: foreseen(driven.rules.recoveries, spent.recoveries).into(),
+            mistakes: foreseen(driven.rules.mistakes, spent.mistakes).into(),
+            ..driven.rules.clone()
+        };
+        let until = Instant::now() + DISTANCE_TIME_MAX;
+        let is_over = || self.stop.load(Ordering::Relaxed) || Instant::now() >= until;
+        let searched = search(driven, &rules, self.property, STATES_MAX, is_over);
+        let states = searched.states;
+        match searched.end {
+            End::Found { property, way: after } => {
+                let steps = after.len();
+                let next = after.first().cloned();
+                let text = self.told(property, steps, next.as_ref(), driven);
+                let way = self.request.actions.iter().cloned().chain(after).collect();
+                let (result, property) = (Verdict::Violated, Some(property));
+                Answer { result, steps: Some(steps), next, text, states, property, way }
+            }
+            End::Complete => self.holds(states, None),
+            End::Over { depth } => {
+                self.unknown(&format!("there is no violation within {depth} steps, and its time is over"), states)
             }
         }
-        check(name, &params, &options(faults)).map_err(|why| why.to_string())
     }
 
     /// Liveness beyond deadlocks cannot be checked after a list of actions.
@@ -162,12 +192,11 @@ impl Ask<'_> {
             return vec![property];
         }
         let promised = |property: &Property| match property {
-            Property::Liveness => self.about.family == Family::Election && self.about.promises.include(*property),
+            Property::Safety => true,
+            Property::Liveness => false,
             // Without application messages ORDER would only add states.
-            Property::Order => app_messages > 0 && self.about.promises.include(*property),
-            Property::Deadlock => self.about.family == Family::Mutex && self.about.promises.include(*property),
-            Property::Fence => self.about.family == Family::Mutex && self.about.promises.include(*property),
-            _ => true,
+            Property::Order if app_messages == 0 => false,
+            other => self.about.promises.include(*other),
         };
         Property::ALL.into_iter().filter(promised).collect()
     }
@@ -178,40 +207,24 @@ impl Ask<'_> {
         };
         let way = replay::actions(&trace.header, &trace.records).map_err(Refusal::fault)?;
         let after = way_ahead(&self.request.actions, &way);
-        let next = after.first().and_then(|next| self.translated(next, &way[..way.len() - after.len()], driven));
+        let next = after.first().cloned();
         let steps = after.iter().filter(|action| !matches!(action, Action::Choose { .. })).count();
         let property = report.property.unwrap_or(Property::Safety);
-        let text = match &next {
-            Some(next) => {
-                let step = if steps == 1 { "step" } else { "steps" };
-                format!("{property} can be violated in {steps} {step}; the next is: {}", driven.stage.describe(next))
-            }
-            None => format!("{property} can be violated in {steps} steps"),
-        };
+        let text = self.told(property, steps, next.as_ref(), driven);
         let states = report.states;
         Ok(Answer { result: Verdict::Violated, steps: Some(steps), next, text, states, property: Some(property), way })
     }
 
-    /// The checker numbers messages in its own order if there are copies. So the message is looked up by its content.
-    fn translated<P: Protocol>(&self, next: &Action, before: &[Action], driven: &Driven<P>) -> Option<Action> {
-        let mut theirs = driven.fresh.clone();
-        before.iter().try_for_each(|action| theirs.apply(action).map(|_| ())).ok()?;
-        let same = |number: u64| same_message(&theirs, number, &driven.stage);
-        Some(match *next {
-            Action::Deliver { message } => Action::Deliver { message: same(message)? },
-            Action::Drop { message } => Action::Drop { message: same(message)? },
-            Action::Duplicate { message } => Action::Duplicate { message: same(message)? },
-            ref other => other.clone(),
-        })
+    fn told<P: Protocol>(&self, property: Property, steps: usize, next: Option<&Action>, driven: &Driven<P>) -> String {
+        let step = if steps == 1 { "step" } else { "steps" };
+        let next = next.map(|next| format!("; the next is: {}", driven.stage.describe(next))).unwrap_or_default();
+        format!("{property} can be violated in {steps} {step}{next}")
     }
 
-    fn holds(&self, report: &CheckReport, entries: u32) -> Answer {
-        let within = match self.about.family {
-            Family::Mutex => format!(" if each process requests at most {entries} times in all"),
-            _ => String::new(),
-        };
-        let text = format!("no violation can be reached from here{within}");
-        let states = report.states;
+    /// `entries`: the limit of requests of each process, if there is one.
+    fn holds(&self, states: usize, entries: Option<u32>) -> Answer {
+        let within = entries.map(|entries| format!(" if each process requests at most {entries} times in all"));
+        let text = format!("no violation can be reached from here{}", within.unwrap_or_default());
         Answer { result: Verdict::Holds, steps: None, next: None, text, states, property: self.property, way: vec![] }
     }
 
@@ -238,42 +251,17 @@ fn most_requests(actions: &[Action]) -> u32 {
     requests.into_values().max().unwrap_or_default()
 }
 
-/// The part of `way` after the actions that have been done. Copies are made at other moments there, and choices are
-/// written differently, so both do not count.
+/// The part of `way` after the actions that have been done. Choices are written differently there, so they do not count.
 fn way_ahead<'w>(done: &[Action], way: &'w [Action]) -> &'w [Action] {
-    let counts = |action: &&Action| !matches!(action, Action::Choose { .. } | Action::Duplicate { .. });
-    let mut left = done.iter().filter(counts).count();
-    let copies_done = done.iter().filter(|action| matches!(action, Action::Duplicate { .. })).count();
-    let choice_is_made = matches!(done.last(), Some(Action::Choose { .. }));
-    let (mut copies, mut place) = (0, 0);
-    for action in way {
-        let is_behind = match action {
-            Action::Choose { .. } => left > 0 || choice_is_made,
-            Action::Duplicate { .. } => {
-                copies += 1;
-                left > 0 || copies <= copies_done
-            }
-            _ => left > 0,
-        };
-        if !is_behind {
-            break;
-        }
-        left -= usize::from(counts(&action));
-        place += 1;
-    }
-    &way[place..]
-}
-
-/// The number on `mine` of the message that has `number` on `theirs`.
-fn same_message<P: Protocol>(theirs: &Stage<P>, number: u64, mine: &Stage<P>) -> Option<u64> {
-    if mine.in_flight() == theirs.in_flight() {
-        return Some(number);
-    }
-    let sought = theirs.message(number)?;
-    let is_it = |mine: &&baton_sim::stage::Envelope<P::Message>| {
-        (mine.from, mine.to, &mine.payload) == (sought.from, sought.to, &sought.payload)
+    let is_choice = |action: &Action| matches!(action, Action::Choose { .. });
+    let mut left = done.iter().filter(|action| !is_choice(action)).count();
+    let choice_is_made = done.last().is_some_and(is_choice);
+    let is_behind = |action: &&Action| {
+        let is_behind = left > 0 || (is_choice(action) && choice_is_made);
+        left = left.saturating_sub(usize::from(!is_choice(action)));
+        is_behind
     };
-    mine.in_flight().iter().find(is_it).map(|envelope| envelope.id)
+    &way[way.iter().take_while(is_behind).count()..]
 }
 
 #[cfg(test)]
@@ -326,18 +314,27 @@ mod tests {
         assert_eq!((there.steps, there.property), (Some(0), Some(Property::Deadlock)));
     }
 
-    /// The checker makes a copy when the message arrives, a person before that.
+    /// The rules allow one copy, and it is made: the way ahead has no other.
     #[test]
-    fn a_copy_that_was_made_by_hand_is_found_again() {
+    fn a_copy_that_was_made_by_hand_is_the_only_one() {
         let spec = json!({"algorithm": "central", "n": 2});
         let rules = json!({"duplicates": 1});
-        let mut actions = vec![request(0), json!({"duplicate": {"message": 0}})];
-        for left in (0..=3).rev() {
+        let mut actions = vec![request(0), json!({"deliver": {"message": 0}}), json!({"duplicate": {"message": 1}})];
+        for left in (0..=2).rev() {
             let given = json!({"spec": spec, "rules": rules, "actions": actions, "property": "safety"});
             let answer = answer(given);
             assert_eq!(answer.steps, Some(left), "{actions:?}: {}", answer.text);
             actions.extend(answer.next.map(|next| serde_json::to_value(next).unwrap()));
         }
+    }
+
+    #[test]
+    fn in_an_election_by_hand_a_deadline_may_end_at_any_moment() {
+        let spec = json!({"algorithm": "bully", "n": 3});
+        let far = answer(json!({"spec": spec}));
+        assert_eq!((far.steps, far.property), (Some(2), Some(Property::Safety)));
+        let actions: Vec<Value> = far.way.iter().map(|action| serde_json::to_value(action).unwrap()).collect();
+        assert_eq!(answer(json!({"spec": spec, "actions": actions})).steps, Some(0));
     }
 
     #[test]

@@ -174,8 +174,6 @@ pub trait Driver {
 
 /// A group after the actions of a request.
 pub struct Driven<P: Protocol> {
-    /// The group right after its start.
-    pub fresh: Stage<P>,
     pub stage: Stage<P>,
     pub rules: Rules,
     pub log: Vec<LogEntry>,
@@ -221,9 +219,8 @@ impl<D: Driver> Hand<'_, D> {
         let recorder = Recorder::new(group.processes);
         let mut stage = make(group);
         let effects = stage.start();
-        let fresh = stage.clone();
         let mut driven =
-            Driven { fresh, stage, rules, log: Vec::new(), refused: None, header, recorder, about, structure, elects };
+            Driven { stage, rules, log: Vec::new(), refused: None, header, recorder, about, structure, elects };
         driven.recorder.start(&effects);
         driven.log.push(entry(None, "the group starts".into(), &effects));
         for (index, action) in self.request.actions.iter().enumerate() {
@@ -344,15 +341,21 @@ impl<P: Protocol> Driven<P> {
         Lamp { property: name, promised: self.about.promises.include(property), state, detail }
     }
 
-    /// Why the group is stuck: nothing happens any more unless a user or a fault makes it happen.
+    /// Why the group is stuck now.
     pub fn stuck(&self) -> Option<String> {
-        let stage = &self.stage;
+        let has_begun = self.log.iter().any(|entry| entry.action.as_ref().is_some_and(begins_election));
+        self.stuck_at(&self.stage, has_begun)
+    }
+
+    /// Why a group in this state is stuck: nothing happens any more unless a user or a fault makes it happen.
+    /// `has_begun`: whether an election has ever begun.
+    pub fn stuck_at(&self, stage: &Stage<P>, has_begun: bool) -> Option<String> {
         let is_quiet = stage.in_flight().is_empty() && stage.timers().next().is_none() && stage.inside().is_empty();
-        if !is_quiet || self.has_report_ahead() {
+        if !is_quiet || self.has_report_ahead(stage) {
             return None;
         }
         if let Some(elects) = &self.elects {
-            return self.disagreement(elects);
+            return disagreement(stage, elects).filter(|_| has_begun);
         }
         let waiting: Vec<String> = stage.waiting().iter().map(|process| format!("P{process}")).collect();
         match waiting.as_slice() {
@@ -363,32 +366,31 @@ impl<P: Protocol> Driven<P> {
     }
 
     /// Whether a detector has not yet reported a crash or a recovery that has happened.
-    fn has_report_ahead(&self) -> bool {
+    fn has_report_ahead(&self, stage: &Stage<P>) -> bool {
         let rules = Rules { mistakes: 0, ..self.rules.clone() };
         let is_report = |action: &Action| matches!(action, Action::Suspect { .. } | Action::Trust { .. });
-        self.stage.enabled(&rules).iter().any(is_report)
+        stage.enabled(&rules).iter().any(is_report)
     }
+}
 
-    /// An election has begun and is over, and the live processes do not all follow the process that must lead.
-    fn disagreement(&self, Elects { rule, survivors }: &Elects) -> Option<String> {
-        let has_begun = self.log.iter().any(|entry| {
-            matches!(
-                entry.action,
-                Some(Action::User { wish: Wish::Elect, .. } | Action::Suspect { .. } | Action::Timer { .. })
-            )
-        });
-        let lives = |process: &ProcessId| self.stage.is_up(*process);
-        // With too few survivors no process may lead, so nothing is wrong.
-        let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
-        if !has_begun || !survivors.as_ref().is_none_or(enough) {
-            return None;
-        }
-        let clients = || (0..self.stage.clients()).filter(lives);
-        let best = rule.best(clients())?;
-        let other = clients().find(|&process| self.stage.leader(process) != Some(best))?;
-        let follows = self.stage.leader(other).map_or("no process".to_owned(), |leader| format!("P{leader}"));
-        Some(format!("P{best} must lead, P{other} follows {follows}, and nothing can happen"))
+/// Whether an action may begin an election.
+pub fn begins_election(action: &Action) -> bool {
+    matches!(action, Action::User { wish: Wish::Elect, .. } | Action::Suspect { .. } | Action::Timer { .. })
+}
+
+/// How the live processes do not all follow the process that must lead.
+fn disagreement<P: Protocol>(stage: &Stage<P>, Elects { rule, survivors }: &Elects) -> Option<String> {
+    let lives = |process: &ProcessId| stage.is_up(*process);
+    // With too few survivors no process may lead, so nothing is wrong.
+    let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
+    if !survivors.as_ref().is_none_or(enough) {
+        return None;
     }
+    let clients = || (0..stage.clients()).filter(lives);
+    let best = rule.best(clients())?;
+    let other = clients().find(|&process| stage.leader(process) != Some(best))?;
+    let follows = stage.leader(other).map_or("no process".to_owned(), |leader| format!("P{leader}"));
+    Some(format!("P{best} must lead, P{other} follows {follows}, and nothing can happen"))
 }
 
 fn group_of(action: &Action) -> ActionGroup {

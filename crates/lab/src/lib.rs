@@ -30,6 +30,7 @@ pub mod moment;
 pub mod pages;
 mod refusal;
 pub mod run;
+mod search;
 pub mod structure;
 pub mod upload;
 

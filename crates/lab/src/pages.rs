@@ -41,7 +41,7 @@ pub fn page(name: &str) -> Result<Answer, Refusal> {
         name: about.name,
         html: to_html(&text),
         demo: demo(about.name, about.family, about.broken.is_some(), &stories),
-        breaks: breaks(about.name, &stories),
+        breaks: breaks(about.name, about.broken.is_some(), &stories),
     })
 }
 
@@ -64,11 +64,11 @@ fn demo(name: &str, family: Family, is_broken: bool, stories: &[Story]) -> Value
     }
 }
 
-fn breaks(name: &str, stories: &[Story]) -> Option<Breaks> {
+fn breaks(name: &str, is_broken: bool, stories: &[Story]) -> Option<Breaks> {
     let challenge = challenges().into_iter().find(|challenge| challenge.algorithm == name);
     let challenge = challenge.map(|challenge| Breaks::Challenge { id: challenge.id, title: challenge.title });
     challenge.or_else(|| {
-        let breaks_it = |story: &&Story| story.spec["algorithm"] == name && story.violates;
+        let breaks_it = |story: &&Story| story.spec["algorithm"] == name && (story.violates || is_broken);
         let story = stories.iter().find(breaks_it)?;
         Some(Breaks::Scenario { name: story.name.clone(), title: story.title.clone(), spec: story.spec.clone() })
     })
@@ -118,7 +118,7 @@ mod tests {
             assert!(!page.html.contains(".md\""), "{}: a link leads out of the lab", about.name);
             let ran = run::run(&serde_json::from_value(page.demo).unwrap(), &Stop::default());
             let records = ran.unwrap_or_else(|why| panic!("{}: {}", about.name, why.why)).total;
-            assert!((10..20_000).contains(&records), "{}: {records} records", about.name);
+            assert!((5..20_000).contains(&records), "{}: {records} records", about.name);
         }
     }
 

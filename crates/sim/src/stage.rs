@@ -43,6 +43,7 @@ use self::oracles::Oracles;
 
 mod detectors;
 mod effect;
+mod fingerprint;
 mod oracles;
 mod records;
 mod refused;
