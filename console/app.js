@@ -22,17 +22,13 @@ const SECTION = {challenge: 'challenges'};
 const main = document.getElementById('main');
 let unmount = () => {};
 let shown = 0;
-// A page that writes its own state into the address must not be mounted again for it.
-let own = null;
 
 /** What a page may do besides its own work. `navigate` goes to an address; `replace` only notes the page's state in it. */
 const shell = {
   api,
   navigate: (hash) => { location.hash = hash; },
-  replace: (hash) => {
-    own = hash;
-    history.replaceState(null, '', hash);
-  },
+  // Unlike a new hash, a replaced one causes no event, so the page is not mounted again.
+  replace: (hash) => history.replaceState(null, '', hash),
   setTitle: (title) => { document.title = title ? `${title} · Baton lab` : 'Baton lab'; },
 };
 
@@ -49,6 +45,8 @@ async function show() {
   const root = el('div', {class: `page page-${page in PAGES ? page : 'missing'}`});
   fill(main, root);
   scrollTo(0, 0);
+  // After the first page, whoever uses a screen reader or the keyboard goes on at the content.
+  if (turn > 1) main.focus({preventScroll: true});
   try {
     const about = await api.aboutLab();
     install(about.glossary);
@@ -68,13 +66,7 @@ function missing(root, page) {
   fill(root, el('h1', {}, 'No such page'), el('p', {class: 'lead'}, `The lab has no page "${page}".`), el('p', {}, el('a', {href: address('home')}, 'To the first page')));
 }
 
-addEventListener('hashchange', () => {
-  if (location.hash === own) return;
-  own = null;
-  // The link to the content is no page.
-  if (location.hash === '#main') return;
-  show();
-});
+addEventListener('hashchange', show);
 document.querySelector('.skip').addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();

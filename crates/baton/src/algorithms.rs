@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use baton_compare::claims::{self, Claim};
 use baton_protocol::registry::{self, ALGORITHMS, About, Crashes, Family, Overlap};
 use serde_json::{Value, json};
 
 use crate::output::{COLUMNS, Failure, Outcome, print, print_json, wrapped};
 
-/// List the algorithms, or describe one: what it assumes and promises, and its variants
+/// List the algorithms, or describe one: what it assumes and promises, its variants, what is said about it and what a
+/// run shows
 ///
 /// The words of the output (safety, liveness, order, fence) are explained in docs/glossary.md.
 ///
@@ -23,14 +25,19 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let one = args.name.as_deref().map(registry::find).transpose().map_err(Failure::bad_input)?;
+    let claims = one.map_or(Ok(Vec::new()), |about| claims::of(about.name)).map_err(Failure::bad_input)?;
     if args.json {
         let all: Vec<Value> = match one {
-            Some(about) => vec![to_json(about)],
+            Some(about) => {
+                let mut all = to_json(about);
+                all["claims"] = json!(claims);
+                vec![all]
+            }
             None => ALGORITHMS.iter().map(|about| to_json(about)).collect(),
         };
         print_json(&json!({ "algorithms": all }))?;
     } else {
-        print(&one.map_or_else(list, describe))?;
+        print(&one.map_or_else(list, |about| describe(about, &claims)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -48,10 +55,10 @@ fn list() -> String {
             }
         }
     }
-    text + "`baton algorithms NAME` shows what an algorithm assumes and promises, and its variants\n"
+    text + "`baton algorithms NAME` shows what an algorithm assumes and promises, its variants, and what is said about it\n"
 }
 
-fn describe(about: &About) -> String {
+fn describe(about: &About, claims: &[Claim]) -> String {
     let (assumes, promises) = (assumes(about).join(", "), promises(about).join(", "));
     let mut facts = vec![("family", family(about)), ("summary", about.summary)];
     facts.extend([("assumes", &*assumes), ("promises", &*promises)]);
@@ -61,12 +68,32 @@ fn describe(about: &About) -> String {
         let variants: Vec<_> = about.variants.iter().map(|variant| (variant.name, variant.summary)).collect();
         text += &format!("\nvariants (--variant NAME)\n{}", aligned(&variants));
     }
+    if !claims.is_empty() {
+        text += "\nwhat documents and papers say, and what a run shows\n";
+        text += &claims.iter().map(claim_to_text).collect::<Vec<_>>().join("\n");
+    }
     text
 }
 
+/// The claim, the verdict and the command, which is never broken.
+fn claim_to_text(claim: &Claim) -> String {
+    let Claim { subject, documents, measured, verdict, why, command, .. } = claim;
+    let why = if why.is_empty() { String::new() } else { format!(". {why}") };
+    let verdict = format!("{}: {measured}{why}", verdict.name());
+    let width = CLAIM_SUBJECT;
+    format!("{}{:width$}    $ {command}\n", aligned_to(&[(subject, documents), ("", &verdict)], width), "")
+}
+
+/// The width of the column with the subject of a claim.
+const CLAIM_SUBJECT: usize = 12;
+
 /// Two columns, with long texts wrapped.
 fn aligned(rows: &[(&str, &str)]) -> String {
-    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    aligned_to(rows, rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default())
+}
+
+/// Two columns, the first of which has this width.
+fn aligned_to(rows: &[(&str, &str)], width: usize) -> String {
     let mut text = String::new();
     for &(name, told) in rows {
         let mut first = name;

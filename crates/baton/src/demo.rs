@@ -119,7 +119,7 @@ impl Counter {
                 "repeated": lucky,
             }))?;
         } else {
-            print(&self.to_text(expected, &told))?;
+            print(&self.to_text(about.name, expected, &told))?;
         }
         Ok(ExitCode::from(if with.total == expected { HELD } else { VIOLATED }))
     }
@@ -153,7 +153,7 @@ impl Counter {
         })
     }
 
-    fn to_text(&self, expected: u64, Told { without, with, lucky }: &Told) -> String {
+    fn to_text(&self, algorithm: &str, expected: u64, Told { without, with, lucky }: &Told) -> String {
         let row = |name: &str, counted: &Counted| {
             let lost = counted.made.min(expected) - counted.total.min(expected);
             vec![
@@ -169,7 +169,7 @@ impl Counter {
                 .map(String::from)
                 .to_vec(),
             row("without a lock", without),
-            row(&format!("with {}", self.algorithm), with),
+            row(&format!("with {algorithm}"), with),
         ];
         let (processes, increments) = (self.processes, self.increments());
         let never = expected - with.made.min(expected);

@@ -26,7 +26,6 @@ mod sim;
 mod sink;
 mod soak;
 mod status;
-mod theory;
 mod trace;
 mod usage;
 mod view;

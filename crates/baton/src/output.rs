@@ -163,13 +163,21 @@ fn fitting(mut widths: Vec<usize>) -> Vec<usize> {
     widths
 }
 
-/// The lines of a cell in a column of this width. A longer word is broken.
+/// The lines of a cell in a column of this width. A longer word is broken, after a hyphen if it has one there.
 fn cell_lines(cell: &str, width: usize) -> Vec<String> {
     if cell.chars().count() <= width {
         return vec![cell.to_owned()];
     }
     let broken = |line: String| -> Vec<String> {
-        line.chars().collect::<Vec<char>>().chunks(width).map(|part| part.iter().collect()).collect()
+        let (mut parts, mut rest) = (Vec::new(), line.chars().collect::<Vec<char>>());
+        while rest.len() > width {
+            let hyphen = rest[..width].iter().rposition(|char| *char == '-').filter(|at| *at > 0);
+            let after = rest.split_off(hyphen.map_or(width, |at| at + 1));
+            parts.push(rest.into_iter().collect());
+            rest = after;
+        }
+        parts.push(rest.into_iter().collect());
+        parts
     };
     wrapped(cell, width).into_iter().flat_map(broken).collect()
 }
@@ -255,6 +263,8 @@ mod tests {
     fn a_word_that_is_too_long_is_broken_in_a_cell_and_whole_in_a_text() {
         assert_eq!(cell_lines("ab abcdefgh c", 4), ["ab", "abcd", "efgh", "c"]);
         assert_eq!(cell_lines("äöüß", 4), ["äöüß"]);
+        assert_eq!(cell_lines("carvalho-roucairol", 16), ["carvalho-", "roucairol"]);
+        assert_eq!(cell_lines("-abcdefgh", 4), ["-abc", "defg", "h"]);
         assert_eq!(cell_lines("", 4), [""]);
         assert_eq!(wrapped("abcdefgh ab c", 4), ["abcdefgh", "ab c"]);
     }

@@ -2,10 +2,22 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use baton_compare::{Caller, Cancelled};
 use baton_sim::progress::{Done, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::Failure;
+
+/// Shows the progress of `work` as a bar. The command line never cancels the work: ^C ends the whole process.
+pub fn watched<R>(what: &str, work: impl FnOnce(Caller) -> Result<R, Cancelled>) -> Result<R, Failure> {
+    let bar = Progress::bar(what);
+    let result = work(Caller { progress: &|part| bar.at(part), cancel: &AtomicBool::new(false) });
+    bar.finish();
+    result.map_err(Failure::bad_input)
+}
 
 /// A command that takes less time shows no line.
 const PATIENCE: Duration = Duration::from_secs(1);

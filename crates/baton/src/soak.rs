@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
+use baton_compare::parallel;
 use baton_sim::service::{CLIENTS_MAX, NODES_MAX, Options, SoakReport, run as simulate};
 use serde_json::json;
 
-use crate::compare::parallel;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json};
+use crate::progress::watched;
 
 /// The number of seeds that one thread takes at a time.
 const BATCH: u64 = 200;
@@ -84,7 +85,7 @@ pub fn run(args: &Args) -> Outcome {
         .map(|batch| args.seed + batch * BATCH)
         .map(|from| from..end.min(from + BATCH))
         .collect();
-    let sums = parallel::map(&batches, "soak", |seeds| sum(seeds.clone(), args));
+    let sums = watched("soak", |caller| parallel::map(&batches, caller, |seeds| sum(seeds.clone(), args)))?;
     let sum = sums.into_iter().fold(Sum::default(), |mut all, sum| {
         all.grants += sum.grants;
         all.refusals += sum.refusals;

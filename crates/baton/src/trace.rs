@@ -270,7 +270,7 @@ fn rank(judged: &JudgedProperty) -> u8 {
     match judged.finding.verdict {
         Verdict::Violated if judged.counts => 0,
         Verdict::Violated => 1,
-        Verdict::Unchecked => 2,
+        Verdict::Unchecked | Verdict::Untested => 2,
         Verdict::Held => 3,
     }
 }
@@ -281,6 +281,7 @@ fn verdict(judged: &JudgedProperty) -> &'static str {
         Verdict::Violated if judged.counts => "VIOLATED",
         Verdict::Violated => "violated, not promised",
         Verdict::Unchecked => "unchecked",
+        Verdict::Untested => "not tested",
     }
 }
 

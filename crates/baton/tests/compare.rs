@@ -34,6 +34,8 @@ fn rows_have_the_fields_that_tools_read() {
         "client_delay_mean",
         "sync_delay_mean",
         "bytes_per_entry",
+        "messages_per_process",
+        "theory",
         "properties",
         "agrees",
     ];
@@ -46,15 +48,35 @@ fn rows_have_the_fields_that_tools_read() {
         }
     }
     let of = |name: &str| rows.iter().filter(|row| row["algorithm"] == name).count();
-    assert_eq!(of("central"), 4, "two sizes, two loads");
-    assert_eq!(of("voting"), 12, "two variants of their own");
+    assert_eq!(of("central"), 6, "two sizes, three loads");
+    assert_eq!(of("voting"), 18, "two variants of their own");
     assert_eq!(of("ricart-agrawala-time-only"), 0, "what is broken is not compared");
-    assert_eq!(of("bully"), 0, "nor are elections");
+    assert_eq!(of("bully"), 0, "elections have their own rows");
+    assert!(rows.iter().any(|row| row["load"] == "solo-random"), "taking turns flatters rings and chains");
+
+    let busiest = |name: &str| {
+        let of = |row: &&Value| row["algorithm"] == name && row["n"] == 7 && row["load"] == "all";
+        rows.iter().find(of).unwrap()["messages_per_process"]["max"].as_f64().unwrap()
+    };
+    assert_eq!((busiest("central"), busiest("token-ring")), (3.0, 2.0 / 7.0), "the coordinator is the bottleneck");
+
+    let elections = compared["elections"].as_array().unwrap();
+    for row in elections {
+        let fields = ["algorithm", "variant", "n", "starts", "runs", "messages", "time", "expected_messages", "agrees"];
+        for field in fields {
+            assert!(row.get(field).is_some(), "{field} is missing in {row}");
+        }
+        for part in ["best", "mean", "worst"] {
+            assert!(row["messages"][part].is_f64() && row["time"][part].is_f64(), "{row}");
+        }
+    }
+    let bully = elections.iter().find(|row| row["algorithm"] == "bully" && row["n"] == 7).unwrap();
+    assert_eq!((&bully["messages"]["best"], &bully["messages"]["worst"]), (&6.0.into(), &41.0.into()), "{bully}");
 }
 
 #[test]
 fn what_is_exact_comes_out_exactly() {
-    let compared = json(&["compare", "-n", "2,5,9,13", "--json"]);
+    let compared = json(&["compare", "-n", "2,5,9,13", "--loads", "solo,all", "--json"]);
     let rows = compared["rows"].as_array().unwrap();
     let mut exact = 0;
     for row in rows {
@@ -98,7 +120,8 @@ fn the_page_needs_nothing_but_itself() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page = fs::read_to_string(&path).unwrap();
     assert!(page.starts_with("<!doctype html>"));
-    assert_eq!(page.matches("<svg").count(), 6);
+    assert_eq!(page.matches("<svg").count(), 11);
+    assert!(page.contains("Messages of an election") && page.contains("The busiest process"));
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     for outside in ["http:", "https:", "src=", "<link", "<script", "@import", "url("] {
         assert!(!page.contains(outside), "the page refers to {outside}");

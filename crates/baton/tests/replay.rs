@@ -57,6 +57,9 @@ fn a_clean_replay_tells_what_held() {
     let (status, again, told) = repeated("sim lamport -n 3 --entries 4");
     assert_eq!((status, again), (Some(0), Some(0)));
     assert!(told.ends_with("repeated step by step, 4 entries\nheld: safety, liveness, order, fence\n"), "{told}");
+    let (status, again, told) = repeated("sim central -n 3 --entries 9");
+    assert_eq!((status, again), (Some(0), Some(0)));
+    assert!(told.ends_with("\nheld: safety, liveness, fence\n"), "order is not promised, and was not tested: {told}");
     let (status, again, told) = repeated("sim bully");
     assert_eq!((status, again), (Some(0), Some(0)));
     assert!(told.ends_with("repeated step by step\nheld: safety, liveness\n"), "{told}");

@@ -305,13 +305,17 @@ impl Story {
         }
     }
 
-    /// Consecutive ticks are one line, with the step number of the last tick.
+    /// Consecutive ticks are one line, with the numbers of the first and of the last of these steps.
     fn tick(&mut self) {
         let ticks = self.ticks + 1;
-        if ticks > 1 {
+        if ticks == 1 {
+            self.step("a tick passes".into());
+        } else {
+            self.steps += 1;
             self.lines.pop();
+            let first = self.steps + 1 - ticks;
+            self.lines.push(format!("{:<3} {ticks} ticks pass", format!("{first}-{}", self.steps)));
         }
-        self.step(if ticks == 1 { "a tick passes".into() } else { format!("{ticks} ticks pass") });
         self.ticks = ticks;
         self.time = self.time.map(|time| time + 1);
     }

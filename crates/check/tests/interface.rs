@@ -150,7 +150,7 @@ fn the_steps_of_a_counterexample_are_told_without_names_of_types_and_ticks_in_on
         2   P1 suspects P2; P1 has no leader
         3   a tick passes
         4   P0 -> P1 ELECTION
-        7   3 ticks pass
+        5-7 3 ticks pass
         8   P0 timer Answer; P0 leads
         9   P1 timer Answer; P1 leads
             safety: P1 and P0 both lead

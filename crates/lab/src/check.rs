@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_check::explore::Progress as Explored;
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Watch, check as explore};
+use baton_compare::command;
 use baton_protocol::Property;
 use baton_sim::replay;
 use baton_sim::spec::{LinkOrder as SpecOrder, Spec};
@@ -11,7 +12,6 @@ use baton_sim::stage::Action;
 use baton_trace::scene::Scene;
 use serde::{Deserialize, Serialize};
 
-use crate::command::Words;
 use crate::jobs::{Progress, Stop};
 use crate::limits::{self, CHECK_BYTES_MAX, CHECK_TIME_MAX, HAND_PROCESSES_MAX};
 use crate::{Refusal, hand};
@@ -67,7 +67,8 @@ struct Told {
 pub fn check(request: &Request, stop: &Stop, progress: Option<Progress>) -> Result<Answer, Refusal> {
     limits::check_size(&request.spec, HAND_PROCESSES_MAX)?;
     let options = Options { stop: Some(Arc::clone(stop)), watch: progress.map(watch), ..options(&request.options)? };
-    let report = explore(&request.spec.algorithm, &hand::params(&request.spec), &options).map_err(Refusal::bad)?;
+    let params = hand::params(&request.spec);
+    let report = explore(&request.spec.algorithm, &params, &options).map_err(Refusal::bad)?;
     let trace = report.trace.as_ref();
     let text = trace.map(|trace| {
         let mut bytes = Vec::new();
@@ -79,7 +80,7 @@ pub fn check(request: &Request, stop: &Stop, progress: Option<Progress>) -> Resu
         trace: text.transpose()?,
         scene: trace.map(|trace| Scene::new(&trace.header, &trace.records)),
         actions: trace.and_then(|trace| replay::actions(&trace.header, &trace.records).ok()),
-        command: command(request),
+        command: command::of_check(&request.spec.algorithm, &params, &options),
         report,
     })
 }
@@ -117,32 +118,6 @@ fn watch(progress: Progress) -> Watch {
         // A reader that has gone also stops the check.
         progress.tell(&Told { states, depth, seconds });
     }))
-}
-
-/// `baton check ...`
-fn command(Request { spec, options }: &Request) -> String {
-    let mut words = Words::new(&["baton", "check", &spec.algorithm]);
-    words.option("-n", spec.n);
-    words.option("--variant", spec.variant.as_ref());
-    words.option("--coordinators", spec.coordinators);
-    words.option("--votes", spec.votes);
-    words.option("--entries", options.entries);
-    words.option("--order", options.order.map(|order| if order == SpecOrder::Fifo { "fifo" } else { "unordered" }));
-    words.option("--property", options.property.as_ref());
-    for (option, number) in [
-        ("--loss", options.loss),
-        ("--duplicate", options.duplicate),
-        ("--crash", options.crash),
-        ("--suspect", options.suspect),
-    ] {
-        words.option(option, Some(number).filter(|number| *number > 0));
-    }
-    words.option("--recover", options.recover);
-    words.flag("--detectors-only", options.detectors_only);
-    words.option("--app-messages", options.app_messages);
-    words.option("--timers", options.timers);
-    words.flag("--ignore-assumptions", options.ignore_assumptions);
-    words.line()
 }
 
 #[cfg(test)]

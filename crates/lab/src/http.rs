@@ -13,17 +13,20 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use baton_protocol::registry::{self, ALGORITHMS};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 
 use crate::cache::Cache;
 use crate::jobs::{Jobs, Stop};
-use crate::limits::{BODY_BYTES_MAX, CHECK_TIME_MAX, DISTANCE_TIME_MAX, RUN_TIME_MAX, TRACE_BYTES_MAX};
+use crate::limits::{
+    BODY_BYTES_MAX, CHECK_TIME_MAX, COMPARE_TIME_MAX, DISTANCE_TIME_MAX, RUN_TIME_MAX, TRACE_BYTES_MAX,
+};
 use crate::moment::Source;
 use crate::run::Ran;
 use crate::upload::Upload;
-use crate::{Refusal, about, assets, check, distance, guard, hand, moment, pages, run, upload};
+use crate::{Refusal, about, assets, check, claims, compare, distance, guard, hand, moment, pages, run, upload};
 
 /// Runs that are kept for the next call.
 const RUNS_KEPT: usize = 4;
@@ -38,6 +41,7 @@ pub struct Lab {
     jobs: Jobs,
     runs: Arc<Cache<Ran>>,
     uploads: Arc<Cache<Upload>>,
+    claims: Arc<Cache<claims::Answer>>,
 }
 
 impl Default for Lab {
@@ -46,6 +50,7 @@ impl Default for Lab {
             jobs: Jobs::default(),
             runs: Arc::new(Cache::new(RUNS_KEPT)),
             uploads: Arc::new(Cache::new(UPLOADS_KEPT)),
+            claims: Arc::new(Cache::new(ALGORITHMS.len())),
         }
     }
 }
@@ -72,7 +77,9 @@ fn router(lab: Lab, address: SocketAddr) -> Router {
         .route("/api/trace", post(post_trace).layer(DefaultBodyLimit::max(TRACE_BYTES_MAX)))
         .route("/api/distance", post(post_distance))
         .route("/api/check", post(post_check))
+        .route("/api/compare", post(post_compare))
         .route("/api/algorithms/{name}", get(get_page))
+        .route("/api/algorithms/{name}/claims", get(get_claims))
         .route("/api/{*rest}", axum::routing::any(unknown_call))
         .fallback(page)
         .method_not_allowed_fallback(wrong_method)
@@ -135,8 +142,26 @@ async fn post_distance(State(lab): State<Lab>, Json(request): Json<distance::Req
 async fn post_check(State(lab): State<Lab>, Json(request): Json<check::Request>) -> Result<Response, Refusal> {
     let time = CHECK_TIME_MAX + GRACE;
     let lines = lab.jobs.stream(time, move |stop, progress| check::check(&request, stop, Some(progress))).await?;
-    let headers = [(header::CONTENT_TYPE, "application/x-ndjson"), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, lines).into_response())
+    Ok(json_lines(lines))
+}
+
+async fn post_compare(State(lab): State<Lab>, Json(request): Json<compare::Request>) -> Result<Response, Refusal> {
+    let work = move |stop: &Stop, progress| compare::compare(&request, stop, &progress);
+    Ok(json_lines(lab.jobs.stream(COMPARE_TIME_MAX, work).await?))
+}
+
+async fn get_claims(State(lab): State<Lab>, Path(name): Path<String>) -> Result<Response, Refusal> {
+    let known = registry::find(&name).map_err(Refusal::not_found)?.name;
+    let jobs = lab.jobs.clone();
+    let answered = jobs.run(COMPARE_TIME_MAX, move |_| {
+        if let Some(claims) = lab.claims.get(known) {
+            return to_bytes(&*claims);
+        }
+        let claims = Arc::new(claims::claims(known)?);
+        lab.claims.put(known.into(), Arc::clone(&claims));
+        to_bytes(&*claims)
+    });
+    Ok(json_bytes(answered.await?))
 }
 
 async fn get_page(Path(name): Path<String>) -> Result<Response, Refusal> {
@@ -248,6 +273,11 @@ fn json(value: &impl Serialize) -> Response {
 fn json_bytes(bytes: Bytes) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::from(bytes)).into_response()
+}
+
+fn json_lines(lines: Body) -> Response {
+    let headers = [(header::CONTENT_TYPE, "application/x-ndjson"), (header::CACHE_CONTROL, "no-store")];
+    (headers, lines).into_response()
 }
 
 /// The body of a request, read as JSON. A browser sends this type to another site only after asking, which is refused.

@@ -25,6 +25,11 @@ pub const HAND_ACTIONS_MAX: usize = 2_000;
 pub const RUN_TIME_MAX: Duration = Duration::from_secs(20);
 pub const DISTANCE_TIME_MAX: Duration = Duration::from_secs(10);
 pub const CHECK_TIME_MAX: Duration = Duration::from_secs(120);
+pub const COMPARE_TIME_MAX: Duration = Duration::from_secs(300);
+/// The most processes in a comparison: the whole comparison takes some seconds then.
+pub const COMPARE_PROCESSES_MAX: usize = 100;
+/// The most different numbers of processes in one comparison.
+pub const COMPARE_SIZES_MAX: usize = 8;
 /// Memory of the whole process at which a check gives up.
 pub const CHECK_BYTES_MAX: usize = 2 << 30;
 /// Jobs that run at the same time.
@@ -44,6 +49,8 @@ pub struct Limits {
     pub distance_seconds: u64,
     pub check_seconds: u64,
     pub check_bytes: usize,
+    pub compare_processes: usize,
+    pub compare_sizes: usize,
     pub trace_bytes: usize,
     pub jobs: usize,
 }
@@ -58,6 +65,8 @@ pub const LIMITS: Limits = Limits {
     distance_seconds: DISTANCE_TIME_MAX.as_secs(),
     check_seconds: CHECK_TIME_MAX.as_secs(),
     check_bytes: CHECK_BYTES_MAX,
+    compare_processes: COMPARE_PROCESSES_MAX,
+    compare_sizes: COMPARE_SIZES_MAX,
     trace_bytes: TRACE_BYTES_MAX,
     jobs: JOBS_MAX,
 };

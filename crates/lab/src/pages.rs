@@ -79,6 +79,7 @@ fn breaks(name: &str, is_broken: bool, stories: &[Story]) -> Option<Breaks> {
 fn to_html(markdown: &str) -> String {
     let mut links = Vec::new();
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).filter_map(|event| match event {
+        Event::Html(text) | Event::InlineHtml(text) if is_comment(&text) => None,
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
             let target = lab_link(&dest_url);
@@ -92,6 +93,12 @@ fn to_html(markdown: &str) -> String {
     let mut text = String::new();
     html::push_html(&mut text, events);
     text
+}
+
+/// Whether a piece of HTML is a comment of one line, which is for those who write the page.
+fn is_comment(html: &str) -> bool {
+    let html = html.trim();
+    html.starts_with("<!--") && html.ends_with("-->")
 }
 
 /// The address in the lab of a link between pages. None if it leads elsewhere.
@@ -115,6 +122,7 @@ mod tests {
         for about in ALGORITHMS {
             let page = page(about.name).unwrap();
             assert!(page.html.starts_with("<h1>"), "{}", about.name);
+            assert!(!page.html.contains("&lt;!--"), "{}: a comment is shown", about.name);
             assert!(!page.html.contains(".md\""), "{}: a link leads out of the lab", about.name);
             let ran = run::run(&serde_json::from_value(page.demo).unwrap(), &Stop::default());
             let records = ran.unwrap_or_else(|why| panic!("{}: {}", about.name, why.why)).total;

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use baton_compare::command;
+use baton_compare::theory::WithTheory;
 use baton_sim::run::run as simulate;
 use baton_sim::spec::Spec;
 use baton_trace::scene::Scene;
@@ -12,9 +14,9 @@ use baton_trace::{Header, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Refusal;
 use crate::jobs::Stop;
 use crate::limits::{self, RECORDS_MAX};
-use crate::{Refusal, command};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,12 +33,16 @@ pub struct Ran {
     /// Number of all records.
     pub total: usize,
     pub report: Value,
+    /// What theory expects of such a run.
+    pub theory: Option<Value>,
     pub command: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer<'a> {
     report: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    theory: Option<&'a Value>,
     scene: Scene,
     /// Number of records in the scene.
     records: usize,
@@ -65,8 +71,10 @@ fn run_to(spec: &Spec, stop: &Stop, records_max: usize) -> Result<Ran, Refusal> 
     let report = simulate(&options, Some(Box::new(sink.clone()))).map_err(Refusal::bad)?;
     let lines = sink.0.take();
     let (header, records) = baton_trace::read(lines.bytes.as_slice()).map_err(Refusal::fault)?;
-    let report = serde_json::to_value(&report).map_err(Refusal::fault)?;
-    Ok(Ran { header, records, total: lines.ended.saturating_sub(1), report, command: command::sim(spec) })
+    let mut report = serde_json::to_value(WithTheory::new(&options, &report)).map_err(Refusal::fault)?;
+    let theory = report.as_object_mut().and_then(|report| report.remove("theory"));
+    let total = lines.ended.saturating_sub(1);
+    Ok(Ran { header, records, total, report, theory, command: command::of_run(spec) })
 }
 
 impl Ran {
@@ -75,6 +83,7 @@ impl Ran {
         let why = format!("the run has {total} records, and the lab shows the first {shown}");
         Answer {
             report: &self.report,
+            theory: self.theory.as_ref(),
             scene: Scene::new(&self.header, &self.records),
             records: shown,
             truncated: (shown < total).then_some(Truncated { shown, total, why }),
@@ -128,6 +137,7 @@ mod tests {
         let ran = run(&spec(r#"{"algorithm":"maekawa","n":3,"entries":5}"#), &Stop::default()).unwrap();
         let answer = serde_json::to_value(ran.answer()).unwrap();
         assert_eq!(answer["report"]["entries"], 5);
+        assert!(answer["report"].get("theory").is_none() && answer["theory"].is_object());
         assert_eq!(answer["scene"]["processes"].as_array().unwrap().len(), 3);
         assert_eq!(answer["command"], "baton sim maekawa -n 3 --entries 5");
         assert_eq!((&answer["truncated"], &answer["records"]), (&Value::Null, &ran.total.into()));

@@ -163,8 +163,10 @@ impl PeerGroup {
     }
 
     /// Checks that the group can run.
-    pub fn new(file: GroupFile) -> Result<Self, GroupError> {
+    pub fn new(mut file: GroupFile) -> Result<Self, GroupError> {
         let about = registry::find(&file.algorithm)?;
+        // One file may have a part of the name, and the file of another member the whole name.
+        file.algorithm = about.name.into();
         if !(1..=DELAY_MAX_MS_MAX).contains(&file.delay_max_ms) {
             return Err(GroupError::Delay { found: file.delay_max_ms });
         }

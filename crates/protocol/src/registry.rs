@@ -16,6 +16,7 @@ use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 use nearest::nearest;
 
 mod nearest;
+mod variant;
 
 algorithms! {
     mutex mutex::central;
@@ -123,6 +124,13 @@ pub enum Crashes {
     Coordinators,
     /// Any crash, reported or not.
     Any,
+}
+
+impl Crashes {
+    /// Whether the algorithm survives a crash only if a failure detector reports it.
+    pub fn must_be_reported(self) -> bool {
+        matches!(self, Crashes::Detected | Crashes::Final | Crashes::ButOne)
+    }
 }
 
 /// Which crashes and recoveries may overlap. Two of them overlap if the second comes before all live processes know of
@@ -318,8 +326,18 @@ pub enum SetupError {
         /// The algorithm that the user probably means.
         nearest: Option<&'static str>,
     },
+    #[error("`{name}` fits {}; write more of the name", candidates.join(", "))]
+    AmbiguousAlgorithm { name: String, candidates: Vec<&'static str> },
     #[error("`{algorithm}` has no variant `{variant}`; it has {}", if known.is_empty() { "none".to_string() } else { known.join(", ") })]
     UnknownVariant { algorithm: &'static str, variant: String, known: Vec<&'static str> },
+    #[error("the variant `{form}` needs a value; write for example `{example}`")]
+    ValueMissing {
+        /// As [`About::variants`] lists it.
+        form: &'static str,
+        example: &'static str,
+    },
+    #[error("the variant `{name}` takes no value; write `{name}`")]
+    NoValueTaken { name: &'static str },
     #[error("`{one}` and `{other}` exclude each other; ask for one of them")]
     Exclusive { one: &'static str, other: &'static str },
     #[error("`{value}` does not work as {what}: {reason}")]
@@ -353,11 +371,33 @@ pub fn check(name: &str, params: &Params) -> Result<(), SetupError> {
     validate(find(name)?, params)
 }
 
+/// The algorithm with this name, or the only one of which `name` is a part: the beginning of the name, or of a word in
+/// it. If a part fits algorithms that are broken on purpose and others, it means the others.
 pub fn find(name: &str) -> Result<&'static About, SetupError> {
-    ALGORITHMS.iter().copied().find(|about| about.name == name).ok_or_else(|| SetupError::UnknownAlgorithm {
-        name: name.to_string(),
-        nearest: nearest(name, ALGORITHMS.iter().map(|about| about.name)),
-    })
+    let all = || ALGORITHMS.iter().copied();
+    if let Some(about) = all().find(|about| about.name == name) {
+        return Ok(about);
+    }
+    let is_part = |about: &&About| !name.is_empty() && word_begins(about.name, name);
+    let (broken, healthy): (Vec<&About>, Vec<&About>) = all().filter(is_part).partition(|about| about.broken.is_some());
+    let candidates = if healthy.is_empty() { broken } else { healthy };
+    match candidates.as_slice() {
+        [about] => Ok(about),
+        [] => Err(SetupError::UnknownAlgorithm {
+            name: name.to_string(),
+            nearest: nearest(name, all().map(|about| about.name)),
+        }),
+        several => Err(SetupError::AmbiguousAlgorithm {
+            name: name.to_string(),
+            candidates: several.iter().map(|about| about.name).collect(),
+        }),
+    }
+}
+
+/// Whether `name`, or the rest of it from one of its words on, begins with `part`. Words are joined by `-`.
+pub fn word_begins(name: &str, part: &str) -> bool {
+    let rests = name.match_indices('-').map(|(dash, _)| &name[dash + 1..]);
+    core::iter::once(name).chain(rests).any(|rest| rest.starts_with(part))
 }
 
 /// Algorithms with the parameters `coordinators` and `votes`.
@@ -403,18 +443,7 @@ fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
             reason: alloc::format!("it can be at most {DELAY_MAX}"),
         });
     }
-    let known = || about.variants.iter().map(|variant| variant.name);
-    // A variant listed as `name:VALUE` needs a value; all others take none.
-    let listed = |(name, value): (&str, Option<&str>)| {
-        known().any(|known| match known.split_once(':') {
-            Some((known, _)) => known == name && value.is_some_and(|value| !value.is_empty()),
-            None => known == name && value.is_none(),
-        })
-    };
-    let unknown = params.variant_parts().find(|&part| !listed(part));
-    unknown.map_or(Ok(()), |(name, _)| {
-        Err(SetupError::UnknownVariant { algorithm: about.name, variant: name.to_string(), known: known().collect() })
-    })
+    params.variant_parts().try_for_each(|(name, value)| variant::check(about, name, value))
 }
 
 /// Expands the list above into [`ALGORITHMS`] and [`visit`], so that the two cannot disagree.
@@ -498,9 +527,33 @@ mod tests {
             refusal("voting", &params("ask-all+x")),
             "`voting` has no variant `x`; it has ask-m, ask-all, stored-fence, back-off:B"
         );
+        assert_eq!(refusal("voting", &params("ask-all:1")), "the variant `ask-all` takes no value; write `ask-all`");
+        for without_value in ["k-ary", "k-ary:"] {
+            assert_eq!(
+                refusal("raymond", &params(without_value)),
+                "the variant `k-ary:K` needs a value; write for example `k-ary:3`"
+            );
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_name_finds_the_algorithm_if_it_fits_only_one() {
+        let found = |part: &str| find(part).map(|about| about.name);
+        for (part, name) in [
+            ("ricart", "ricart-agrawala"),
+            ("agrawala", "ricart-agrawala"),
+            ("token", "token-ring"),
+            ("time-only", "ricart-agrawala-time-only"),
+            ("central", "central"),
+            ("1989", "singhal-1989"),
+        ] {
+            assert_eq!(found(part), Ok(name));
+        }
         assert_eq!(
-            refusal("voting", &params("ask-all:1")),
-            "`voting` has no variant `ask-all`; it has ask-m, ask-all, stored-fence, back-off:B"
+            found("ring").unwrap_err().to_string(),
+            "`ring` fits permission-ring, token-ring, ring-list; write more of the name"
         );
+        assert!(matches!(found(""), Err(SetupError::UnknownAlgorithm { .. })));
+        assert!(matches!(found("wala"), Err(SetupError::UnknownAlgorithm { .. })), "parts begin at a word");
     }
 }

@@ -104,8 +104,22 @@ pub fn check<P>(
     if let Some(survivors) = &group.survivors {
         check_living(about, &options.faults, survivors)?;
     }
+    if options.no_detector {
+        check_detector(about, &options.faults)?;
+    }
     if let Some(detection) = detection {
         check_reports(about, &options.faults, group.processes, detection)?;
+    }
+    Ok(())
+}
+
+/// Refuses crashes and cuts that no detector reports, for algorithms that rely on a detector. An election without
+/// written faults begins with a crash of the leader.
+fn check_detector(about: &'static About, faults: &[Fault]) -> Result<(), RunError> {
+    let is_reported = |fault: &Fault| !matches!(fault.kind, FaultKind::Pause { .. } | FaultKind::Recover { .. });
+    let begins_with_a_crash = about.family == Family::Election && faults.is_empty();
+    if about.assumes.crashes.must_be_reported() && (begins_with_a_crash || faults.iter().any(is_reported)) {
+        return Err(refusal(about, "that a failure detector reports every crash", "there is none".into()));
     }
     Ok(())
 }

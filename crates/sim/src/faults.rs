@@ -1,11 +1,12 @@
 //! Faults, and the form in which users write them.
 
+use std::fmt;
 use std::str::FromStr;
 
 use baton_protocol::{ProcessId, Ticks};
 use baton_trace::Event;
 
-use crate::time::ticks;
+use crate::time::{in_t, ticks};
 
 /// A fault and the time at which it strikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +102,28 @@ impl Cut {
 }
 
 const FORMS: &str = "write `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, \
-                     `partition A,B|C,D @ T [for D]`, `oneway A->B @ T [for D]`, or `random` for some drawn from the seed";
+                     `partition A,B|C,D @ T [for D]` (a process on no side reaches every side), \
+                     `oneway A->B @ T [for D]`, or `random` for some drawn from the seed";
+
+/// The form in which users write the fault.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = in_t(self.at);
+        let lasting = |lasts: Option<Ticks>| lasts.map(|lasts| format!(" for {}", in_t(lasts))).unwrap_or_default();
+        match &self.kind {
+            FaultKind::Crash(process) => write!(f, "crash {process} @ {at}"),
+            FaultKind::Recover { process, memory: true } => write!(f, "recover {process} @ {at}"),
+            FaultKind::Recover { process, memory: false } => write!(f, "recover {process} @ {at} without-memory"),
+            FaultKind::Pause { process, lasts } => write!(f, "pause {process} @ {at} for {}", in_t(*lasts)),
+            FaultKind::Partition { groups, lasts } => {
+                let side = |group: &Vec<ProcessId>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+                let sides: Vec<String> = groups.iter().map(side).collect();
+                write!(f, "partition {} @ {at}{}", sides.join("|"), lasting(*lasts))
+            }
+            FaultKind::OneWay { from, to, lasts } => write!(f, "oneway {from}->{to} @ {at}{}", lasting(*lasts)),
+        }
+    }
+}
 
 impl FromStr for Fault {
     type Err = String;
@@ -192,6 +214,22 @@ mod tests {
         assert_eq!(kind("partition 0,1|2,3 @ 1"), FaultKind::Partition { groups: groups.clone(), lasts: None });
         assert_eq!(kind("partition 0,1|2,3 @ 1 for 3"), FaultKind::Partition { groups, lasts: Some(3 * T) });
         assert_eq!(kind("oneway 0->1 @ 1 for 3"), FaultKind::OneWay { from: 0, to: 1, lasts: Some(3 * T) });
+    }
+
+    #[test]
+    fn a_fault_is_shown_as_users_write_it() {
+        for text in [
+            "crash 3 @ 2.5",
+            "recover 3 @ 4",
+            "recover 3 @ 4.123457 without-memory",
+            "pause 0 @ 1 for 0.000001",
+            "partition 0,1|2,3 @ 1",
+            "partition 0,1|2|3 @ 1 for 3",
+            "oneway 0->1 @ 1",
+            "oneway 0->1 @ 123456.5 for 3",
+        ] {
+            assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use baton_protocol::Ticks;
 use baton_protocol::clock::Stamp;
+use baton_protocol::{ProcessId, Ticks};
 use serde::Serialize;
 
 use crate::time::{T, in_t};
@@ -19,6 +19,8 @@ pub struct Messages {
     pub multicasts: u64,
     /// Number of messages that processes sent when they left the critical section.
     pub on_exit: u64,
+    /// For each process, how many messages it has sent or received. Processes without messages may be missing.
+    pub by_process: Vec<u64>,
     by_kind: Vec<(&'static str, u64)>,
     by_request: ByRequest,
 }
@@ -34,6 +36,14 @@ impl Messages {
         }
     }
 
+    /// Counts one message that `process` sends or receives.
+    pub fn count_at(&mut self, process: ProcessId) {
+        if self.by_process.len() <= process {
+            self.by_process.resize(process + 1, 0);
+        }
+        self.by_process[process] += 1;
+    }
+
     /// Counts one message for the request that it belongs to.
     pub fn count_for(&mut self, request: Stamp) {
         self.by_request.count(request);
@@ -46,6 +56,13 @@ impl Messages {
 
     pub fn by_kind(&self) -> BTreeMap<&'static str, u64> {
         self.by_kind.iter().copied().collect()
+    }
+
+    /// The counts of the messages that were sent after `before` was counted. Kinds without such a message are left out.
+    pub fn by_kind_since(&self, before: &Messages) -> BTreeMap<&'static str, u64> {
+        let earlier = before.by_kind();
+        let later = self.by_kind().into_iter().map(|(kind, count)| (kind, count - earlier.get(kind).unwrap_or(&0)));
+        later.filter(|(_, count)| *count > 0).collect()
     }
 }
 
@@ -74,6 +91,28 @@ impl ByRequest {
     }
 }
 
+/// How many messages the processes handle: those that a process sends and those that it receives. Per entry of the
+/// whole group, so that the figures of a coordinator and of a client can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ProcessLoad {
+    /// The messages of the busiest process.
+    pub max: f64,
+    /// The mean over all processes, coordinators and voters included.
+    pub mean: f64,
+    /// The busiest process; the first one if several are equally busy.
+    pub busiest: ProcessId,
+}
+
+impl ProcessLoad {
+    /// `counts` has one number for each process. None if there is no entry.
+    pub fn new(counts: &[u64], entries: u64) -> Option<Self> {
+        let busiest = (0..counts.len()).rev().max_by_key(|&process| counts[process])?;
+        let (per_entry, sum) = (|count: u64| count as f64 / entries as f64, counts.iter().sum());
+        let mean = per_entry(sum) / counts.len() as f64;
+        (entries > 0).then(|| ProcessLoad { max: per_entry(counts[busiest]), mean, busiest })
+    }
+}
+
 /// A distribution of delays. Mean and maximum are exact; quantiles are rounded up to a thousandth of T.
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
@@ -92,6 +131,11 @@ impl Delays {
         self.sum += u128::from(delay);
         self.max = self.max.max(delay);
         *self.histogram.entry(delay.div_ceil(BUCKET)).or_default() += 1;
+    }
+
+    /// The longest delay, in T. None if nothing was measured.
+    pub fn longest(&self) -> Option<f64> {
+        (self.count > 0).then(|| in_t(self.max))
     }
 
     /// None if nothing was measured.
@@ -144,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn the_busiest_process_is_found() {
+        let mut messages = Messages::default();
+        [2, 0, 2, 0, 1].into_iter().for_each(|process| messages.count_at(process));
+        assert_eq!(messages.by_process, [2, 1, 2]);
+        let load = ProcessLoad::new(&[2, 1, 2, 0], 10);
+        assert_eq!(load, Some(ProcessLoad { max: 0.2, mean: 0.125, busiest: 0 }));
+        assert_eq!((ProcessLoad::new(&[1], 0), ProcessLoad::new(&[], 1)), (None, None));
+    }
+
+    #[test]
     fn messages_are_counted_by_request() {
         let mut messages = Messages::default();
         assert_eq!(messages.most_for_one_request(), None);
@@ -156,6 +210,14 @@ mod tests {
 
     #[test]
     fn messages_are_counted_by_kind() {
+        let mut messages = Messages::default();
+        messages.count("BEFORE", 1);
+        messages.count("REQUEST", 3);
+        let before = messages.clone();
+        messages.count("REQUEST", 3);
+        messages.count("REPLY", 3);
+        let since = messages.by_kind_since(&before);
+        assert_eq!(since.into_iter().collect::<Vec<_>>(), [("REPLY", 1), ("REQUEST", 1)]);
         let mut messages = Messages::default();
         messages.count("REQUEST", 3);
         messages.count("REPLY", 4);

@@ -238,6 +238,7 @@ impl Replay<'_> {
     }
 
     fn go<P: Protocol>(self, stage: Stage<P>, elects: Option<Elects>) -> Result<Replayed, ReplayError> {
+        let about = registry::find(&self.header.algorithm)?;
         let cycle_from = self.header.cycle_from();
         let mut repeat = Repeat::new(stage, self.fifo()?, self.records, elects);
         repeat.play(cycle_from)?;
@@ -273,7 +274,7 @@ impl Replay<'_> {
         Ok(Replayed {
             steps: self.records.len(),
             entries: repeat.entries,
-            held: repeat.held(counterexample),
+            held: repeat.held(counterexample, &about.promises),
             shown: claims().next_back().filter(|_| counterexample).map(str::to_owned),
             violations: repeat.violations,
         })

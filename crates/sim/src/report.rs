@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::app::mutex::Load;
-use crate::metrics::DelaySummary;
+use crate::metrics::{DelaySummary, ProcessLoad};
 use crate::oracle::bypass::BypassSummary;
 use crate::oracle::{Finding, Verdict};
 
@@ -25,7 +25,8 @@ pub enum Report {
 }
 
 /// The results of a run of a mutual exclusion algorithm. Averages per entry, `client_delay`, `sync_delay` and
-/// `entries_by_client` cover only the `measured_entries`. Everything else covers the whole run.
+/// `entries_by_client` cover only the `measured_entries`. Everything else covers the whole run. There are no averages per
+/// entry if a request waits for ever.
 #[derive(Clone, Debug, Serialize)]
 pub struct MutexReport {
     /// The name in the registry.
@@ -46,6 +47,9 @@ pub struct MutexReport {
     /// The largest number of messages for one request. None if the messages of the algorithm do not name their request.
     pub messages_per_entry_max: Option<u64>,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// The messages that single processes send and receive, per entry of the group: shows a process that is a
+    /// bottleneck.
+    pub messages_per_process: Option<ProcessLoad>,
     /// Like `messages_per_entry`, but all messages of one kind that a process sends in one step count as one.
     pub multicasts_per_entry: Option<f64>,
     pub bytes: u64,
@@ -61,8 +65,15 @@ pub struct MutexReport {
     /// For each request, the number of later requests that were granted first. None above
     /// [`CLIENTS_MAX`](crate::oracle::bypass::Bypasses::CLIENTS_MAX) clients, because counting would be too slow.
     pub bypass: Option<BypassSummary>,
+    /// The longest client delay of the whole run, warm-up included.
+    pub client_delay_max: Option<f64>,
+    /// The longest sync delay of the whole run, warm-up included.
+    pub sync_delay_max: Option<f64>,
     /// How long the run took, in T.
     pub time: f64,
+    /// What `--fault random` drew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
     /// The results of the store, if the workload has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,
@@ -76,6 +87,22 @@ pub struct MutexReport {
     pub broken_promises: Vec<&'static str>,
     /// Deliveries of messages per second of CPU time.
     pub events_per_s: f64,
+}
+
+/// What `--fault random` drew from the seed. The same options with these values give the same run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drawn {
+    /// As users write faults.
+    pub faults: Vec<String>,
+    /// The probability that a message is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+    /// The probability that a message arrives twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<f64>,
+    /// The largest error of a clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<f64>,
 }
 
 /// What happened to the data that holders wrote to the store.
@@ -107,25 +134,42 @@ pub struct ElectionReport {
     pub leader: Option<usize>,
     /// The term of the leader. None if the algorithm has no terms.
     pub term: Option<u64>,
+    /// The sides of the cuts that are still there at the end. Empty if there are none.
+    pub sides: Vec<Side>,
     /// The processes that are down at the end.
     pub dead: Vec<usize>,
     /// The processes that were the first to notice that there was no leader.
     pub noticed: Vec<usize>,
     /// Messages since a process first noticed that there was no leader, or since the first fault.
     pub messages: u64,
-    /// Covers the whole run, unlike `messages`.
+    /// Covers the same messages as `messages`.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// Messages of the whole run.
+    pub messages_in_all: u64,
     /// How long the election took, in T. It starts when a process first notices that there is no leader. It ends when a
     /// process last changes its leader, or when the last message arrives if that is later. None if the live processes
     /// do not agree.
     pub time: Option<f64>,
     /// For how long more than one process led, in T. The leaders may have different terms.
     pub rivals: f64,
+    /// What `--fault random` drew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
     pub properties: Properties,
     /// The properties that the algorithm promises and that were violated.
     pub broken_promises: Vec<&'static str>,
     /// Deliveries of messages per second of CPU time.
     pub events_per_s: f64,
+}
+
+/// Live processes that reach each other while cuts divide the group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Side {
+    pub processes: Vec<usize>,
+    /// The leader that all processes of this side agree on. None if they do not agree.
+    pub leader: Option<usize>,
+    /// The term of the leader. None if the algorithm has no terms.
+    pub term: Option<u64>,
 }
 
 /// The results of a run of a failure detector.
@@ -151,6 +195,9 @@ pub struct DetectorReport {
     pub period: f64,
     /// How long the run was, in T.
     pub time: f64,
+    /// What `--fault random` drew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
     pub messages: u64,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
     /// Safety is accuracy: no live process is suspected. Liveness is completeness: every crashed process is suspected.
@@ -188,8 +235,15 @@ pub struct AppendReport {
     pub messages_per_append: Option<f64>,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
     pub bytes: u64,
-    /// From the request to the answer, in T.
+    /// From the request to the answer, in T. Covers the same appends as `messages_per_append`.
     pub client_delay: Option<DelaySummary>,
+    /// The longest client delay of the whole run, warm-up included.
+    pub client_delay_max: Option<f64>,
+    /// How long the run took, in T.
+    pub time: f64,
+    /// What `--fault random` drew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
     /// Answered appends per T, from the start of the run to the last answer.
     pub throughput: f64,
     /// Safety: each record is at the offset that the answer named. Liveness: every client got its answers.
@@ -236,6 +290,26 @@ impl Properties {
 }
 
 impl Report {
+    /// What `--fault random` drew. None if the run drew nothing.
+    pub fn drawn(&self) -> Option<&Drawn> {
+        match self {
+            Report::Mutex(report) => report.drawn.as_ref(),
+            Report::Election(report) => report.drawn.as_ref(),
+            Report::Detector(report) => report.drawn.as_ref(),
+            Report::Append(report) => report.drawn.as_ref(),
+        }
+    }
+
+    pub(crate) fn set_drawn(&mut self, drawn: Drawn) {
+        let place = match self {
+            Report::Mutex(report) => &mut report.drawn,
+            Report::Election(report) => &mut report.drawn,
+            Report::Detector(report) => &mut report.drawn,
+            Report::Append(report) => &mut report.drawn,
+        };
+        *place = Some(drawn);
+    }
+
     pub fn broken_promises(&self) -> &[&'static str] {
         match self {
             Report::Mutex(report) => &report.broken_promises,

@@ -8,30 +8,33 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Params, Promises, SetupError, Survivors, Visitor};
-use baton_protocol::{Group, PerProperty, Protocol, Ticks};
+use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
+use baton_protocol::{Group, PerProperty, ProcessId, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 use cpu_time::ThreadTime;
 
 use crate::app::Application;
 use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
-use crate::app::election::{ElectionTrigger, ElectionUsers, Noticed};
 use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
 use crate::assumptions;
 use crate::clocks::Clocks;
 use crate::faults::{Fault, FaultKind};
+use crate::metrics::ProcessLoad;
 use crate::network::Network;
 use crate::oracle::bypass::Bypasses;
 use crate::oracle::causality::Causality;
 use crate::oracle::file::Files;
 use crate::oracle::{Finding, Verdict};
 use crate::progress::Watch;
-use crate::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
+use crate::report::{AppendReport, DetectorReport, MutexReport, Properties, Report, StoreReport};
 use crate::swarm;
 use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Ended, Setup, Wire, World};
+
+mod election;
+mod findings;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -50,8 +53,12 @@ pub struct Options {
     pub ignore_assumptions: bool,
     /// How long a request may wait after the last fault, in T. None: very long.
     pub patience: Option<f64>,
+    /// Elections without faults: the process that notices that there is no leader. None: as the load says.
+    pub noticed_by: Option<usize>,
     /// Whether to add faults that the seed draws.
     pub swarm: bool,
+    /// Whether no failure detector reports crashes and cuts to the processes.
+    pub no_detector: bool,
     /// The run stops after this many events. Requests that still wait then violate liveness.
     pub events_max: u64,
     /// Receives the progress of the run.
@@ -77,11 +84,18 @@ impl Options {
             drift: 0.0,
             ignore_assumptions: false,
             patience: None,
+            noticed_by: None,
             swarm: false,
+            no_detector: false,
             events_max: events_max(entries, n),
             watch: None,
             stop: None,
         }
+    }
+
+    /// How long after a crash, a recovery or a cut the detector reports it. None: there is no detector.
+    fn detection(&self) -> Option<Ticks> {
+        (!self.no_detector).then_some(2 * self.params.delay_max)
     }
 
     /// The default is so long that practically only a request that waits for ever is too late. It is even longer
@@ -140,6 +154,9 @@ pub enum RunError {
         /// Which algorithms use the option, or why it is ignored here.
         reason: String,
     },
+    /// The process that should notice that there is no leader is the leader itself, or does not exist.
+    #[error("P{process} cannot notice that there is no leader; name one of P0 to P{last} that does not lead at first")]
+    CannotNotice { process: usize, last: usize },
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
     NoSuchProcess {
         process: usize,
@@ -164,7 +181,10 @@ pub enum RunError {
 pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, RunError> {
     registry::check(&options.algorithm, &options.params)?;
     if options.swarm {
-        return run(&swarm::draw(options)?, trace);
+        let drawn = swarm::draw(options)?;
+        let mut report = run(&drawn, trace)?;
+        report.set_drawn(swarm::added(options, &drawn));
+        return Ok(report);
     }
     assumptions::check_ranges(options)?;
     check_runs(options, 1)?;
@@ -256,28 +276,25 @@ impl Visitor for Run<'_> {
         let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
         let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed);
-        let detection = Some(2 * options.params.delay_max);
-        let topology = group.topology.clone();
+        let detection = options.detection();
+        let (topology, processes) = (group.topology.clone(), group.processes);
         let Outcome { users, mut wire, ended, events_per_s, .. } =
             self.go(about, group, users, detection, watch_order)?;
         let liveness = mutex_liveness(&users, &mut wire, ended);
-        let order = if watch_order {
-            Finding::from_violation(users.violations.get("order"))
-        } else {
-            Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
-        };
-        let properties = Properties(PerProperty {
-            safety: Finding::from_violation(users.violations.get("safety")),
-            liveness,
-            order,
-            fence: Finding::from_violation(users.violations.get("fence")),
-        });
+        let properties = findings::of_mutex(about, &promises, options, &users, liveness, watch_order);
         let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
         let time = in_t(wire.now());
         let messages = wire.messages();
-        let per_entry = |of: fn(&crate::metrics::Messages) -> u64| users.measured.per_entry(messages, entered, of);
+        let measured_entries = users.measured.entries(entered);
+        // A run that got stuck has no costs per entry: its messages also belong to requests that never entered.
+        let is_stuck = users.waiting().next().is_some();
+        let per_entry = |of: fn(&crate::metrics::Messages) -> u64| {
+            users.measured.per_entry(messages, entered, of).filter(|_| !is_stuck)
+        };
+        let by_process = users.measured.by_process(messages, processes);
+        let (client_delay_max, sync_delay_max) = users.measured.longest_delays();
         Ok(Report::Mutex(Box::new(MutexReport {
             algorithm: about.name,
             variant: options.params.variant.clone(),
@@ -285,18 +302,22 @@ impl Visitor for Run<'_> {
             load: options.workload.load,
             seed: options.seed,
             entries: entered,
-            measured_entries: users.measured.entries(entered),
+            measured_entries,
             messages: messages.sent,
             messages_per_entry: per_entry(|messages| messages.sent),
             messages_by_kind: messages.by_kind(),
             messages_per_entry_max: messages.most_for_one_request(),
+            messages_per_process: ProcessLoad::new(&by_process, measured_entries).filter(|_| !is_stuck),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,
             bytes_per_entry: per_entry(|messages| messages.bytes),
             entry_messages: per_entry(|messages| messages.sent - messages.on_exit),
             exit_messages: per_entry(|messages| messages.on_exit),
-            client_delay: users.measured.client_delay.summary(),
-            sync_delay: users.measured.sync_delay.summary(),
+            client_delay: users.measured.client_delay(),
+            sync_delay: users.measured.sync_delay(),
+            client_delay_max,
+            sync_delay_max,
+            drawn: None,
             bypass: users.bypasses.as_ref().and_then(Bypasses::summary),
             time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
@@ -309,71 +330,7 @@ impl Visitor for Run<'_> {
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
-        let (options, n) = (self.options, group.clients);
-        let delay_max = options.params.delay_max;
-        let detection = 2 * delay_max;
-        let trigger = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
-            (Some(over), _) => ElectionTrigger::Faults { over: over + detection },
-            (None, Load::All | Load::Random) => ElectionTrigger::NoLeader(Noticed::ByAll),
-            (None, Load::Solo) => ElectionTrigger::NoLeader(Noticed::ByTheLowest),
-            (None, Load::SoloRandom) => ElectionTrigger::NoLeader(Noticed::ByOne),
-        };
-        // If the crash of the leader is the trigger, only the processes in `noticed` suspect it at once, because they
-        // should hold the election. The other processes learn of the crash when an election without a guard is over.
-        // They must learn of it: a judge that does not suspect the crashed leader never lets another process take its
-        // place.
-        let told = if matches!(trigger, ElectionTrigger::Faults { .. }) { detection } else { 2 * detection };
-        // Bully may take until the next announcement. A run of an algorithm without timers ends when no event is left.
-        let patience = (100 + 10 * n as Ticks) * delay_max;
-        let users = ElectionUsers::new(n, group.elects, trigger, patience, !options.seed);
-        let survivors = group.survivors.clone();
-        let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, Some(told), false)?;
-        let (leader, term) = users.leader();
-        let liveness = match leader {
-            Some(_) => Finding::held(),
-            None if options.faults.iter().any(Fault::is_never_over) => {
-                Finding::unchecked("a partition never heals, so the live processes cannot all agree")
-            }
-            None => {
-                match survivors.filter(|_| options.faults.is_empty()).and_then(|survivors| too_few(&survivors, &wire)) {
-                    Some(why) => Finding::unchecked(why),
-                    None => {
-                        Finding::violated("the live processes do not all agree on the process that should lead".into())
-                    }
-                }
-            }
-        };
-        let none = || Finding::unchecked("does not apply to elections");
-        let properties = Properties(PerProperty {
-            safety: Finding::from_violation(users.violation.as_ref()),
-            liveness,
-            order: none(),
-            fence: none(),
-        });
-        if let (Verdict::Violated, Some(detail)) = (properties.liveness.verdict, properties.liveness.detail.clone()) {
-            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
-        }
-        finish_trace(&mut wire, ended, 0)?;
-        let last_arrival = wire.last_arrival();
-        let dead = (0..n).filter(|&process| !wire.is_up(process)).collect();
-        let messages = wire.messages();
-        Ok(Report::Election(Box::new(ElectionReport {
-            algorithm: about.name,
-            variant: options.params.variant.clone(),
-            n,
-            seed: options.seed,
-            leader,
-            term,
-            dead,
-            noticed: users.noticed.clone(),
-            messages: messages.sent - users.messages_before(),
-            messages_by_kind: messages.by_kind(),
-            time: users.time(last_arrival).map(in_t),
-            rivals: in_t(users.rivals(wire.now())),
-            broken_promises: properties.broken(&about.promises),
-            properties,
-            events_per_s,
-        })))
+        self.elections(about, group)
     }
 
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
@@ -426,6 +383,7 @@ impl Run<'_> {
             mistake_time: users.mistake_time.summary(),
             period: in_t(period),
             time,
+            drawn: None,
             messages: messages.sent,
             messages_by_kind: messages.by_kind(),
             broken_promises: properties.broken(&about.promises),
@@ -438,11 +396,10 @@ impl Run<'_> {
 impl Run<'_> {
     fn appends<P: Append>(self, about: &'static About, group: Group<P>) -> Result<Report, RunError> {
         let (options, n, replicas) = (self.options, group.clients, group.processes - group.clients);
-        let detection = 2 * options.params.delay_max;
         let patience = 1_000 * options.params.delay_max + ticks(options.workload.think);
         let users = AppendUsers::new(n, options.workload.clone(), patience, !options.seed);
         let Outcome { users, mut wire, processes, ended, events_per_s } =
-            self.go(about, group, users, Some(detection), false)?;
+            self.go(about, group, users, options.detection(), false)?;
         let live = processes.iter().enumerate().filter(|(process, _)| wire.is_up(*process));
         let files: Vec<_> = live.filter_map(|(id, process)| process.file().map(|file| (id, file))).collect();
         let contents = files.first().map(|(_, file)| Files::contents(file)).unwrap_or_default();
@@ -459,7 +416,10 @@ impl Run<'_> {
         let none = || Finding::unchecked("does not apply to record append");
         let properties = Properties(PerProperty { safety, liveness, order: none(), fence: none() });
         finish_trace(&mut wire, ended, 0)?;
+        let time = in_t(wire.now());
+        let is_stuck = users.waiting().is_some();
         let messages = wire.messages();
+        let per_append = users.measured.per_entry(messages, users.answered(), |messages| messages.sent);
         Ok(Report::Append(Box::new(AppendReport {
             algorithm: about.name,
             variant: options.params.variant.clone(),
@@ -473,10 +433,13 @@ impl Run<'_> {
             padding: contents.padding,
             repeats: contents.repeats,
             messages: messages.sent,
-            messages_per_append: users.measured.per_entry(messages, users.answered(), |messages| messages.sent),
+            messages_per_append: per_append.filter(|_| !is_stuck),
             messages_by_kind: messages.by_kind(),
             bytes: messages.bytes,
-            client_delay: users.measured.client_delay.summary(),
+            client_delay: users.measured.client_delay(),
+            client_delay_max: users.measured.longest_delays().0,
+            time,
+            drawn: None,
             throughput: users.answered() as f64 / in_t(users.progress()).max(1e-9),
             broken_promises: properties.broken(&about.promises),
             properties,
@@ -514,23 +477,28 @@ fn why_in_vain(users: &MutexUsers, now: Ticks, ended: Ended) -> String {
     }
 }
 
-/// Why no process can lead in a run without written faults: the crash that triggers the election leaves too few
-/// processes.
-fn too_few<P: Protocol, X>(survivors: &Survivors, wire: &Wire<P, X>) -> Option<String> {
-    let Survivors { assumes, among, least } = survivors;
-    let living = among.clone().filter(|&process| wire.is_up(process)).count();
-    (living < *least)
-        .then(|| format!("it assumes {assumes}, and the crash of the leader leaves {living} of {}", among.len()))
+/// Names the other processes that wait, a few of them at most.
+fn also_waiting(others: impl Iterator<Item = (ProcessId, Ticks)>) -> String {
+    const NAMED: usize = 8;
+    let others: Vec<ProcessId> = others.map(|(process, _)| process).collect();
+    let named: Vec<String> = others.iter().take(NAMED).map(|process| format!("P{process}")).collect();
+    match (others.len(), others.len().saturating_sub(NAMED)) {
+        (0, _) => String::new(),
+        (1, _) => format!("; {} waits, too", named[0]),
+        (_, 0) => format!("; {} wait, too", named.join(", ")),
+        (_, more) => format!("; {} and {more} more wait, too", named.join(", ")),
+    }
 }
 
 /// Whether every request was granted in time.
 fn mutex_liveness<P: Mutex>(users: &MutexUsers, wire: &mut Wire<P, mutex::Plan>, ended: Ended) -> Finding {
-    let waiting = users.waiting().next();
-    let detail = match (waiting, ended) {
+    let mut waiting = users.waiting();
+    let detail = match (waiting.next(), ended) {
         (None, Ended::Limit) => "the limit of events is reached before all requests were made".into(),
         (None, _) => return Finding::from_violation(users.violations.get("liveness")),
         (Some((process, since)), _) => {
-            format!("P{process} has waited since {} T, and {}", in_t(since), why_in_vain(users, wire.now(), ended))
+            let why = why_in_vain(users, wire.now(), ended);
+            format!("P{process} has waited since {} T, and {why}{}", in_t(since), also_waiting(waiting))
         }
     };
     wire.trace_all(|| Event::Violation { property: "liveness".into(), detail: detail.clone() });
@@ -547,6 +515,9 @@ fn store_report(users: &MutexUsers) -> Option<StoreReport> {
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks: &Clocks) -> Header {
     let workload = &options.workload;
     let mut network = options.network.traced();
+    if options.no_detector {
+        network.notes.insert("detector".into(), false.into());
+    }
     if let Some(rates) = clocks.rates() {
         network.notes.insert("drift".into(), options.drift.into());
         network.notes.insert("clock_rates".into(), rates.into());

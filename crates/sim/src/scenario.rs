@@ -9,6 +9,10 @@ use crate::report::Report;
 use crate::run::{RunError, check_runs, run, seeds};
 use crate::spec::Spec;
 
+mod built_in;
+
+pub use built_in::{BUILT_IN, find};
+
 /// A scenario file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -84,6 +88,15 @@ pub enum ScenarioError {
     NothingExpected,
     #[error("the scenario plays no run; `runs` must be at least 1")]
     NoRuns,
+    #[error(
+        "there is no scenario `{name}`{}; `baton sim --scenarios` lists them, and a file is named by its path",
+        if similar.is_empty() { String::new() } else { format!("; similar are {}", similar.join(", ")) }
+    )]
+    Unknown {
+        name: String,
+        /// The scenarios of which the name is a part.
+        similar: Vec<&'static str>,
+    },
     #[error(transparent)]
     Run(#[from] RunError),
 }
@@ -133,7 +146,7 @@ impl Expect {
             let verdicts = || found.iter().map(|finding| finding.verdict);
             let came_out = match expected {
                 Verdict::Violated => verdicts().any(|verdict| verdict == expected),
-                Verdict::Held | Verdict::Unchecked => verdicts().all(|verdict| verdict == expected),
+                Verdict::Held | Verdict::Unchecked | Verdict::Untested => verdicts().all(|verdict| verdict == expected),
             };
             if !came_out {
                 let other = found.iter().find(|finding| finding.verdict != expected);

@@ -9,10 +9,10 @@ use crate::network::Delay;
 use crate::run::{Options, RunError, events_max};
 use crate::time::{in_t, ticks};
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Spec {
-    /// The name in the registry.
+    /// The name in the registry, or a part of it that fits no other algorithm.
     pub algorithm: String,
     /// Number of processes that may request; default 5.
     pub n: Option<usize>,
@@ -23,6 +23,8 @@ pub struct Spec {
     pub votes: Option<usize>,
     /// When which process requests; default `all`.
     pub load: Option<Load>,
+    /// Elections: the one process that notices that there is no leader. Default: as the load says.
+    pub noticed_by: Option<usize>,
     /// Number of requests in all; default 20 for each client.
     pub entries: Option<u64>,
     /// How long a process stays in the critical section, in T; default 1.
@@ -61,6 +63,9 @@ pub struct Spec {
     /// Whether to run on networks and with faults that break an assumption of the algorithm.
     #[serde(default)]
     pub ignore_assumptions: bool,
+    /// Whether no failure detector reports crashes and cuts to the processes.
+    #[serde(default)]
+    pub no_detector: bool,
     /// How long a request may wait after the last fault, in T; default very long.
     pub patience: Option<f64>,
     /// The run stops after this many events.
@@ -88,9 +93,10 @@ pub enum LinkOrder {
 impl Spec {
     /// The options of the run, with all defaults filled in.
     pub fn options(&self) -> Result<Options, RunError> {
-        self.refuse_what_means_nothing(registry::find(&self.algorithm)?)?;
+        let about = registry::find(&self.algorithm)?;
+        self.refuse_what_means_nothing(about)?;
         let n = self.n.unwrap_or(5);
-        let mut options = Options::new(&self.algorithm, n);
+        let mut options = Options::new(about.name, n);
         options.network.delay = match (&self.delay, self.network) {
             (Some(delay), _) => delay.parse().map_err(RunError::Spec)?,
             (None, NetworkKind::Sync) => Delay::Constant(1.0),
@@ -124,6 +130,7 @@ impl Spec {
         workload.think = self.think.unwrap_or(think);
         workload.app_messages = self.app_messages;
         workload.store = self.store;
+        options.noticed_by = self.noticed_by;
         options.swarm = self.faults.iter().any(|fault| fault == "random");
         let faults = self.faults.iter().filter(|fault| *fault != "random").map(|fault| fault.parse());
         let faults = faults.collect::<Result<_, _>>();
@@ -131,6 +138,7 @@ impl Spec {
         assumptions::check_faults(&options.faults)?;
         options.seed = self.seed.unwrap_or(options.seed);
         options.ignore_assumptions = self.ignore_assumptions;
+        options.no_detector = self.no_detector;
         options.patience = self.patience;
         options.events_max = self.events_max.unwrap_or_else(|| events_max(options.workload.entries, n));
         Ok(options)
@@ -139,20 +147,22 @@ impl Spec {
     /// An option without a meaning for the algorithm is probably a mistake, so it is refused and not ignored.
     fn refuse_what_means_nothing(&self, about: &'static About) -> Result<(), RunError> {
         use Family::{Append, Detector, Election, Mutex};
-        let said: [(_, _, &[Family]); 7] = [
+        let said: [(_, _, &[Family]); 9] = [
             ("load", self.load.is_some(), &[Mutex, Election, Append]),
+            ("noticed-by", self.noticed_by.is_some(), &[Election]),
             ("entries", self.entries.is_some(), &[Mutex, Detector, Append]),
             ("think", self.think.is_some(), &[Mutex, Detector, Append]),
             ("hold", self.hold.is_some(), &[Mutex]),
             ("app-messages", self.app_messages, &[Mutex]),
             ("store", self.store.is_some(), &[Mutex]),
             ("patience", self.patience.is_some(), &[Mutex]),
+            ("no-detector", self.no_detector, &[Mutex, Election, Append]),
         ];
         // If the user wrote faults, the faults decide which processes crash, and when a process notices that there is
         // no leader.
         let up_to_faults = self.faults.iter().any(|fault| fault != "random");
         let struck: &[&str] = match about.family {
-            Election if up_to_faults => &["load"],
+            Election if up_to_faults => &["load", "noticed-by"],
             Detector if up_to_faults => &["entries", "think"],
             _ => &[],
         };

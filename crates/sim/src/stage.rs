@@ -478,4 +478,9 @@ impl<P: Protocol> Stage<P> {
     pub fn watches_order(&self) -> bool {
         self.oracles.watches_order()
     }
+
+    /// Whether a violation of ORDER could have shown so far.
+    pub fn tests_order(&self) -> bool {
+        self.oracles.tests_order(self.spent.app_messages > 0)
+    }
 }

@@ -14,6 +14,7 @@ use baton_protocol::{Group, ProcessId, Ticks};
 
 use crate::assumptions;
 use crate::faults::{Fault, FaultKind};
+use crate::report::Drawn;
 use crate::run::Options;
 use crate::time::{in_t, ticks};
 
@@ -42,6 +43,18 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
         drawn.drift = 0.1 * swarm.rng.f64();
     }
     Ok(drawn)
+}
+
+/// What `draw` has added to `options`.
+pub fn added(options: &Options, drawn: &Options) -> Drawn {
+    let added = |before: f64, after: f64| (before != after).then_some(after);
+    let (before, after) = (&options.network, &drawn.network);
+    Drawn {
+        faults: drawn.faults[options.faults.len()..].iter().map(Fault::to_string).collect(),
+        loss: added(before.loss, after.loss),
+        duplicate: added(before.duplicate, after.duplicate),
+        drift: added(options.drift, drawn.drift),
+    }
 }
 
 /// The facts about a group that decide which faults may strike. `partitions`: links may be cut although the algorithm
@@ -140,12 +153,13 @@ impl Swarm<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let assumes = self.about.assumes;
         // A detector suspects a live process that a partition cuts off.
-        let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final | Crashes::ButOne);
-        let cut = !(assumes.lossless || mistaken);
+        let needs_reports = assumes.crashes.must_be_reported();
+        let cut = !(assumes.lossless || needs_reports);
+        let told = !(needs_reports && self.options.no_detector);
         let kinds = [
-            (Kind::Crash, assumes.crashes != Crashes::Never),
+            (Kind::Crash, assumes.crashes != Crashes::Never && told),
             (Kind::Pause, !assumes.synchronous),
-            (Kind::Partition, cut || self.size.partitions),
+            (Kind::Partition, cut || (self.size.partitions && told)),
             (Kind::OneWay, cut),
         ];
         kinds.into_iter().filter(|&(_, allowed)| allowed || self.free()).map(|(kind, _)| kind).collect()

@@ -212,6 +212,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                     kind: envelope.content.kind().into(),
                 }) {
                     self.wire.deliveries += 1;
+                    self.wire.messages.count_at(process);
                     let from = envelope.from as ProcessId;
                     self.step(process, Input::Message { from, message: envelope.content });
                 }

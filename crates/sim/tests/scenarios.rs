@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use baton_sim::scenario::Scenario;
+use baton_sim::scenario::{BUILT_IN, Scenario, find};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -38,6 +38,18 @@ fn what_must_come_out_comes_out() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+}
+
+#[test]
+fn every_scenario_is_part_of_the_program() {
+    let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    assert_eq!(known, scenarios().keys().map(String::as_str).collect::<Vec<_>>(), "the list in built_in.rs");
+    assert!(find("token-lost").unwrap().contains("The token is lost with its holder"));
+    assert_eq!(
+        find("fencing").unwrap_err().to_string(),
+        "there is no scenario `fencing`; similar are fencing-pause-fenced, fencing-pause-unfenced; \
+         `baton sim --scenarios` lists them, and a file is named by its path"
+    );
 }
 
 #[test]

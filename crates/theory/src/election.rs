@@ -34,8 +34,89 @@ pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: NoticedBy
     match algorithm {
         "bully" if plain => Some(bully(n, notice)),
         "chang-roberts" if plain => Some(chang_roberts_in_order(n, notice)),
-        "ring-list" if plain && notice != NoticedBy::All => Some(ring_list(n)),
+        "chang-roberts" if variant == Some("descending") && notice == NoticedBy::All => {
+            Some(chang_roberts_descending(n))
+        }
+        "ring-list" if plain && notice == NoticedBy::All => Some(ring_list_by_all(n, false)),
+        "ring-list" if plain => Some(ring_list(n, false)),
+        "ring-list" if variant == Some("multicast") && notice == NoticedBy::All => Some(ring_list_by_all(n, true)),
         _ => None,
+    }
+}
+
+/// The costs of an election that the process `starter` alone begins, as in [`costs`].
+pub fn started_by(algorithm: &str, variant: Option<&str>, n: usize, starter: usize) -> Option<ElectionCosts> {
+    if n < 2 || starter >= n {
+        return None;
+    }
+    match (algorithm, variant) {
+        // The dead leader notices nothing.
+        ("bully", None) if starter + 1 < n => Some(bully_started_by(n, n - 1 - starter)),
+        ("chang-roberts", None) => Some(round_and_more(n, n - 1 - starter)),
+        ("chang-roberts", Some("descending")) => Some(round_and_more(n, (starter + 1) % n)),
+        ("ring-list", None | Some("lowest")) => Some(ring_list(n, false)),
+        ("ring-list", Some("multicast")) => Some(ring_list(n, true)),
+        _ => None,
+    }
+}
+
+/// The least, the mean and the largest of something, over all processes that may start an election alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    pub best: Expectation,
+    pub mean: Expectation,
+    pub worst: Expectation,
+}
+
+/// The messages and the time of an election that one process begins, over all such processes.
+pub fn over_starters(algorithm: &str, variant: Option<&str>, n: usize) -> Option<(Spread, Spread)> {
+    let starters: Vec<ElectionCosts> =
+        (0..n).filter_map(|starter| started_by(algorithm, variant, n, starter)).collect();
+    let (messages, time) = match algorithm {
+        "bully" if n > 2 => (["n-1", "n(2n-1)/6 + n-2", "n^2-n-1"], ["3", "(4n-5)/(n-1)", "4"]),
+        "bully" => (["n-1"; 3], ["2"; 3]),
+        "chang-roberts" => (["2n", "(5n-1)/2", "3n-1"], ["2n", "(5n-1)/2", "3n-1"]),
+        "ring-list" if variant == Some("multicast") => (["2n-1"; 3], ["n+1"; 3]),
+        _ => (["2n"; 3], ["2n"; 3]),
+    };
+    let of = |each: fn(&ElectionCosts) -> &Option<Expectation>, [best, mean, worst]: [&str; 3]| {
+        let values: Vec<f64> = starters.iter().filter_map(|costs| Some(each(costs).as_ref()?.value)).collect();
+        let (least, most) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
+        Some(Spread {
+            best: Expectation::exact(best, least),
+            mean: Expectation::exact(mean, values.iter().sum::<f64>() / values.len() as f64),
+            worst: Expectation::exact(worst, most),
+        })
+    };
+    Some((of(|costs| &costs.messages, messages)?, of(|costs| &costs.time, time)?))
+}
+
+/// Bully with one starter. `k` live processes have an id of at least the starter's. They send ELECTION to all above
+/// them, the dead leader included, and OK to all of these k below them; then COORDINATOR goes to all lower ids.
+fn bully_started_by(n: usize, k: usize) -> ElectionCosts {
+    let formula = match k {
+        1 => "n-1".to_owned(),
+        _ if k == n - 1 => "n^2-n-1".to_owned(),
+        _ => format!("k^2 + n-2, k = {k}"),
+    };
+    let messages = Expectation::exact(formula, (k * k + n - 2) as f64);
+    // The runner-up hears of the election one T later, unless it starts it.
+    let notice = if k == 1 { NoticedBy::RunnerUp } else { NoticedBy::Lowest };
+    ElectionCosts { messages: Some(messages), ..bully(n, notice) }
+}
+
+fn round_and_more(n: usize, hops: usize) -> ElectionCosts {
+    let formula = if hops == 0 { "2n".to_owned() } else { format!("2n + d, d = {hops}") };
+    let costs = Expectation { formula, ..chang_roberts_one_starter(n, hops) };
+    ElectionCosts { messages: Some(costs.clone()), time: Some(costs) }
+}
+
+/// All processes start, on the worst ring: the k-th smallest id travels k hops.
+fn chang_roberts_descending(n: usize) -> ElectionCosts {
+    let (all, twice) = (chang_roberts_all_start(n).most, 2.0 * n as f64);
+    ElectionCosts {
+        messages: Some(Expectation::exact("n(n+1)/2 + n", all)),
+        time: Some(Expectation::exact("2n", twice)),
     }
 }
 
@@ -70,9 +151,21 @@ fn chang_roberts_in_order(n: usize, notice: NoticedBy) -> ElectionCosts {
     ElectionCosts { messages: Some(messages), time: Some(time) }
 }
 
-fn ring_list(n: usize) -> ElectionCosts {
-    let costs = Expectation::exact("2n", 2.0 * n as f64);
-    ElectionCosts { messages: Some(costs.clone()), time: Some(costs) }
+/// The list goes once round the ring. Then the outcome goes round too, or to all at once.
+fn ring_list(n: usize, multicast: bool) -> ElectionCosts {
+    let round = n as f64;
+    let (messages, time) = match multicast {
+        true => (Expectation::exact("2n-1", 2.0 * round - 1.0), Expectation::exact("n+1", round + 1.0)),
+        false => (Expectation::exact("2n", 2.0 * round), Expectation::exact("2n", 2.0 * round)),
+    };
+    ElectionCosts { messages: Some(messages), time: Some(time) }
+}
+
+/// Every starter sends a list of its own, and tells the outcome of it.
+fn ring_list_by_all(n: usize, multicast: bool) -> ElectionCosts {
+    let ElectionCosts { messages, time } = ring_list(n, multicast);
+    let formula = if multicast { "n(2n-1)" } else { "2n^2" };
+    ElectionCosts { messages: messages.map(|one| Expectation::exact(formula, n as f64 * one.value)), time }
 }
 
 /// Chang-Roberts with one starter, `hops` away from the process with the largest id. The starter's id travels to that
@@ -150,6 +243,23 @@ mod tests {
         let total: usize = orders.iter().map(|order| n + (0..n).map(|at| hops(order, at)).sum::<usize>()).sum();
         let mean = total as f64 / orders.len() as f64;
         assert!((mean - chang_roberts_all_start_mean(n).value).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_formulas_over_all_starters_are_those_of_the_single_starters() {
+        for n in [2, 3, 5, 10] {
+            let count = n as f64;
+            let (messages, time) = over_starters("bully", None, n).unwrap();
+            assert!((messages.mean.value - (count * (2.0 * count - 1.0) / 6.0 + count - 2.0)).abs() < 1e-9);
+            assert_eq!((messages.best.value, messages.worst.value), (count - 1.0, count * count - count - 1.0));
+            assert!(n == 2 || (time.mean.value - (4.0 * count - 5.0) / (count - 1.0)).abs() < 1e-9);
+            for variant in [None, Some("descending")] {
+                let (messages, _) = over_starters("chang-roberts", variant, n).unwrap();
+                assert!((messages.mean.value - chang_roberts_one_starter_mean(n).value).abs() < 1e-9);
+                assert_eq!((messages.best.value, messages.worst.value), (2.0 * count, 3.0 * count - 1.0));
+            }
+        }
+        assert_eq!(over_starters("raft", None, 5), None);
     }
 
     #[test]

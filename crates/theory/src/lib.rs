@@ -17,6 +17,7 @@ pub mod append;
 pub mod detector;
 pub mod election;
 pub mod mutex;
+pub mod patrol;
 pub mod quorum;
 pub mod tree;
 pub mod voting;

@@ -6,8 +6,9 @@
 
 use serde::Serialize;
 
+use crate::patrol::{Patrol, patrol};
 use crate::tree::Tree;
-use crate::{Expectation, quorum};
+use crate::{Expectation, Kind, quorum};
 
 /// When the clients request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +19,10 @@ pub enum Load {
     SoloRandom,
     /// All clients always want to enter.
     All,
-    /// Any other load.
+    /// Each client requests at random times: it thinks for an exponentially distributed time.
     Random,
+    /// Any other load.
+    Other,
 }
 
 /// The algorithm and how it runs.
@@ -34,7 +37,7 @@ pub struct Setting<'a> {
     pub load: Load,
     /// E: the time in the critical section.
     pub hold: f64,
-    /// The time between leaving and the next request.
+    /// The time between leaving and the next request; the mean if the load is random.
     pub think: f64,
     /// Whether every message takes exactly T.
     pub constant_delay: bool,
@@ -99,6 +102,9 @@ pub struct Costs {
     /// The longest time from an exit to the next entry, while a request waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_delay_max: Option<Expectation>,
+    /// The messages that the busiest process sends and receives, per entry of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest: Option<Expectation>,
 }
 
 /// The expected costs. None if this crate has no formula for the algorithm, or if n is less than 2.
@@ -152,6 +158,18 @@ struct Table {
     client_delay_solo_random: Option<Expectation>,
     sync_delay: Option<Expectation>,
     sync_delay_max: Option<Expectation>,
+    busiest: Busiest,
+}
+
+/// Which processes handle the most messages, while all clients enter equally often.
+#[derive(Clone, Copy, Default)]
+enum Busiest {
+    #[default]
+    Unknown,
+    /// All clients handle equally many, and no other process does.
+    AllAlike,
+    /// The coordinator handles every message.
+    Coordinator,
 }
 
 impl Table {
@@ -162,12 +180,14 @@ impl Table {
         if !setting.constant_delay {
             return Costs { messages_per_entry: about, ..Costs::default() };
         }
+        let busiest = self.busiest;
         match setting.load {
             Load::Solo => Costs {
                 messages_per_entry: always.or(self.messages_solo),
                 client_delay: self.client_delay_solo,
                 ..Costs::default()
-            },
+            }
+            .with_busiest(busiest, setting.n),
             Load::SoloRandom => Costs {
                 messages_per_entry: always.or(self.messages_solo_random),
                 client_delay: self.client_delay_solo_random,
@@ -178,9 +198,27 @@ impl Table {
                 client_delay: self.sync_delay.as_ref().map(|sync_delay| closed_loop(setting, sync_delay)),
                 sync_delay: self.sync_delay,
                 sync_delay_max: self.sync_delay_max,
-            },
-            Load::All | Load::Random => Costs { messages_per_entry: about, ..Costs::default() },
+                busiest: None,
+            }
+            .with_busiest(busiest, setting.n),
+            Load::All | Load::Random | Load::Other => Costs { messages_per_entry: about, ..Costs::default() },
         }
+    }
+}
+
+impl Costs {
+    /// Every message is sent by one process and received by one.
+    fn with_busiest(self, busiest: Busiest, n: usize) -> Costs {
+        let share = |messages: &Expectation| match busiest {
+            Busiest::Unknown => None,
+            Busiest::AllAlike => {
+                let (all, _) = messages.formula.split_once([',', ' ']).unwrap_or((&messages.formula, ""));
+                Some(Expectation::exact(format!("2 x {all} / n"), 2.0 * messages.value / n as f64))
+            }
+            Busiest::Coordinator => Some(Expectation::exact(&messages.formula, messages.value)),
+        };
+        let exact = self.messages_per_entry.as_ref().filter(|messages| messages.kind == Kind::Exact);
+        Costs { busiest: exact.and_then(share), ..self }
     }
 }
 
@@ -207,13 +245,14 @@ fn mean(formula: &str, value: f64) -> Option<Expectation> {
 fn alone(setting: &Setting, costs: Costs) -> Costs {
     match setting.load {
         Load::Solo | Load::SoloRandom => costs,
-        Load::All | Load::Random => Costs::default(),
+        Load::All | Load::Random | Load::Other => Costs::default(),
     }
 }
 
 fn central(setting: &Setting) -> Costs {
     Table {
         messages_always: exact("3", 3.0),
+        busiest: Busiest::Coordinator,
         client_delay_solo: exact("2", 2.0),
         client_delay_solo_random: exact("2", 2.0),
         sync_delay: exact("2", 2.0),
@@ -237,19 +276,25 @@ fn central_elected(setting: &Setting) -> Costs {
         client_delay_solo_random: mean(formula, delay),
         sync_delay: exact("2(n-1)/n", 2.0 * (n - 1.0) / n),
         sync_delay_max: Some(Expectation::at_most("2", 2.0)),
+        busiest: Busiest::Coordinator,
         ..Table::default()
     }
     .look_up(setting)
 }
 
 /// The token never rests, so messages per entry have no bound. With no think time the next client requests at once and
-/// gets the token on its way. If the clients take turns, that client is the neighbour.
+/// gets the token on its way. If the clients take turns, that client is the neighbour. If clients request at random
+/// times, the token finds them like a patrol.
 fn token_ring(setting: &Setting) -> Costs {
+    if setting.load == Load::Random {
+        return token_ring_at_random(setting);
+    }
     if setting.think > 0.0 {
         return Costs::default();
     }
     let half = setting.n as f64 / 2.0;
     Table {
+        busiest: Busiest::AllAlike,
         messages_solo: exact("1 (unbounded without requests)", 1.0),
         messages_solo_random: mean("n/2 (unbounded without requests)", half),
         messages_all: exact("1", 1.0),
@@ -260,6 +305,22 @@ fn token_ring(setting: &Setting) -> Costs {
         ..Table::default()
     }
     .look_up(setting)
+}
+
+/// The rarer the requests, the nearer the client delay is to n/2.
+fn token_ring_at_random(setting: &Setting) -> Costs {
+    let patrol = match setting.constant_delay {
+        true => patrol(setting.n, setting.hold, setting.think),
+        false => None,
+    };
+    let Some(Patrol { messages_per_entry, client_delay, sync_delay }) = patrol else { return Costs::default() };
+    Costs {
+        messages_per_entry: mean("the hops between entries, as of a patrol", messages_per_entry),
+        client_delay: mean("n/2, and more while others hold the token", client_delay),
+        sync_delay: sync_delay.and_then(|value| mean("n/3, and less if several wait", value)),
+        sync_delay_max: Some(Expectation::at_most("n-1", setting.n as f64 - 1.0)),
+        ..Costs::default()
+    }
 }
 
 /// WAKE travels along the ring to the token, and the token travels on to the sender of WAKE: together once round.
@@ -282,6 +343,7 @@ fn token_ring_parked(setting: &Setting) -> Costs {
 fn permission_ring(setting: &Setting) -> Costs {
     let n = setting.n as f64;
     Table {
+        busiest: Busiest::AllAlike,
         messages_always: exact("n", n),
         client_delay_solo: exact("n", n),
         client_delay_solo_random: exact("n", n),
@@ -313,6 +375,7 @@ fn ricart_agrawala(setting: &Setting) -> Costs {
 /// A round trip to enter, and one message to hand over.
 fn asking_all() -> Table {
     Table {
+        busiest: Busiest::AllAlike,
         client_delay_solo: exact("2", 2.0),
         client_delay_solo_random: exact("2", 2.0),
         sync_delay: exact("1", 1.0),

@@ -59,11 +59,10 @@ is 3 if a limit was reached, and 0 if not.
 ";
 
 pub fn run(args: &Args) -> Outcome {
-    for name in &args.only {
-        registry::find(name).map_err(Failure::bad_input)?;
-    }
+    let only = args.only.iter().map(|name| registry::find(name).map(|about| about.name));
+    let only: Vec<&str> = only.collect::<Result<_, _>>().map_err(Failure::bad_input)?;
     let page = args.markdown.as_deref().map(Page::open).transpose()?;
-    let asked = |exhibit: &Exhibit| args.only.is_empty() || args.only.iter().any(|name| name == exhibit.algorithm);
+    let asked = |exhibit: &Exhibit| only.is_empty() || only.contains(&exhibit.algorithm);
     let exhibits: Vec<Exhibit> = gallery().into_iter().filter(asked).collect();
     let mut reports: Vec<CheckReport> = Vec::new();
     for (number, exhibit) in exhibits.iter().enumerate() {

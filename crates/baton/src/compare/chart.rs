@@ -70,6 +70,8 @@ pub struct Dot {
     pub at: (f64, f64),
     /// The text under the mouse pointer.
     pub note: String,
+    /// The least and the largest of the values behind the dot: drawn as a thin vertical line.
+    pub range: Option<(f64, f64)>,
     /// Whether the measurement differs from theory: the dot gets another style.
     pub differs: bool,
 }
@@ -140,6 +142,10 @@ pub fn lines(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> String {
             series.line.iter().map(|&point| at(point)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         _ = writeln!(svg, r#"<polyline points="{}"/>"#, points.join(" "));
         for dot in &series.dots {
+            if let Some((least, most)) = dot.range {
+                let ((x, low), (_, high)) = (at((dot.at.0, least)), at((dot.at.0, most)));
+                _ = writeln!(svg, r#"<path class="whisker" d="M{x:.1},{low:.1} V{high:.1}"/>"#);
+            }
             let ((x, y), class) = (at(dot.at), if dot.differs { r#" class="differs""# } else { "" });
             _ = writeln!(
                 svg,

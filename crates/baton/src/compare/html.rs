@@ -2,24 +2,30 @@
 
 use std::fmt::Write;
 
+use baton_compare::election;
+use baton_compare::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
+use baton_compare::mutex::{HOLD, Row, load_name};
+use baton_compare::theory::{in_words, number};
 use baton_sim::app::mutex::Load;
 use baton_theory::mutex::Costs;
 use baton_theory::voting;
 use baton_theory::{Expectation, Kind};
 
 use super::chart::{Axis, Colour, Dot, Range, Series, escape, lines, ranges};
-use super::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
-use super::{HOLD, Row, load_name, summary};
-use crate::theory::{in_words, number};
+use super::summary;
 
-pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) -> String {
-    let fine = rows.iter().all(|row| row.agrees && row.broken_promises.is_empty());
-    let (with_theory, all) = (rows.iter().filter(|row| row.expected_kind.is_some()).count(), rows.len());
+mod elections;
+
+pub fn page(rows: &[Row], elections: &[election::Row], fairness: &[Fairness], utilization: &[Utilization]) -> String {
+    let fine = rows.iter().all(Row::is_fine) && elections.iter().all(election::Row::is_fine);
+    let with_theory = rows.iter().filter(|row| row.expected_kind.is_some()).count()
+        + elections.iter().filter(|row| row.has_theory()).count();
+    let all = rows.len() + elections.len();
     let (class, badge) = if fine {
         let agree = match with_theory {
-            0 => format!("no theory for any of the {all} runs"),
-            _ if with_theory == all => format!("all {all} runs agree with theory"),
-            _ => format!("all {with_theory} runs that have a theory agree with it, of {all} in all"),
+            0 => format!("no theory for any of the {all} measurements"),
+            _ if with_theory == all => format!("all {all} measurements agree with theory"),
+            _ => format!("all {with_theory} measurements that have a theory agree with it, of {all} in all"),
         };
         ("good", format!("\u{2713} {agree}; all promises held"))
     } else {
@@ -31,6 +37,8 @@ pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) ->
     }
     figures += &fairness_figure(fairness);
     figures += &utilization_figure(utilization);
+    let (election_figures, election_table) = (elections::figures(elections), elections::table(elections));
+    let election_summary = escape(&super::elections::summary(elections));
     let style = [baton_trace::diagram::PALETTE, include_str!("page.css")].concat();
     let (table, summary) = (table(rows), escape(&summary(rows)));
     format!(
@@ -39,20 +47,26 @@ pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) ->
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Mutual exclusion, measured against theory</title>
+<title>Mutual exclusion and elections, measured against theory</title>
 <style>
 {style}</style>
 </head>
 <body>
-<h1>Mutual exclusion, measured against theory</h1>
+<h1>Mutual exclusion and elections, measured against theory</h1>
 <p class="lead">Processes communicate only by messages, and at most one may be in the critical section at a time. This page shows what each
-algorithm costs. Every dot is a simulated run. Every line is a formula. The dots should lie on the lines.</p>
+algorithm costs, and what an election of a leader costs. Every dot is measured in simulated runs. Every line is a formula. The dots should lie on the lines.</p>
 <p class="badge {class}">{badge}</p>
 {figures}
 <figure>
 <h2>All runs</h2>
 <p class="key">{summary}</p>
 <div class="scroll">{table}</div>
+</figure>
+{election_figures}
+<figure>
+<h2>All elections</h2>
+<p class="key">{election_summary}</p>
+<div class="scroll">{election_table}</div>
 </figure>
 <footer>Made by <code>baton compare --html</code>. T is the time that a message takes. <b>Solo</b>: one request at a time; the clients take turns.
 <b>Solo-random</b>: one request at a time, by a random client. <b>All</b>: all clients always want to enter. <b>Random</b>: all clients request
@@ -74,7 +88,7 @@ struct Plot {
     explanation: &'static str,
 }
 
-const PLOTS: [Plot; 8] = [
+const PLOTS: [Plot; 10] = [
     Plot {
         title: "Messages without competition",
         axis: "messages per entry",
@@ -115,6 +129,16 @@ const PLOTS: [Plot; 8] = [
                       at least one message, and two if a coordinator stands between the clients. It limits the number of entries in an hour.",
     },
     Plot {
+        title: "The busiest process while all clients compete",
+        axis: "messages that it sends and receives, per entry of the group",
+        load: Load::All,
+        measured: |row| row.messages_per_process.map(|load| load.max),
+        expected: |costs| &costs.busiest,
+        explanation: "A coordinator handles all messages, however many clients there are: it is the bottleneck. Where clients ask all others, \
+                      each client handles about as many as that coordinator, and all of them do. In rings and trees the work is spread, \
+                      and a single process has less to do the larger the group is. In a star, the centre is a bottleneck again.",
+    },
+    Plot {
         title: "Messages, one request at a time by a random client",
         axis: "messages per entry",
         load: Load::SoloRandom,
@@ -139,6 +163,15 @@ const PLOTS: [Plot; 8] = [
         measured: |row| row.client_delay_mean,
         expected: |costs| &costs.client_delay,
         explanation: "The time from a request to its entry if no other client competes. A random client requests next.",
+    },
+    Plot {
+        title: "Handing over, at random times",
+        axis: "sync delay, in T",
+        load: Load::Random,
+        measured: |row| row.sync_delay_mean,
+        expected: |costs| &costs.sync_delay,
+        explanation: "The time from one client's exit to the next client's entry, if a request waits at the exit. The circulating token passes on \
+                      average a third of the ring, and not half of it: a client that the token has just left rarely waits again.",
     },
     Plot {
         title: "Waiting, at random times",
@@ -172,15 +205,7 @@ impl Plot {
                 None => series.push(one),
             }
         }
-        let dots = || series.iter().flat_map(|series| series.dots.iter().map(|dot| dot.at));
-        dots().next()?;
-        let mut sizes: Vec<f64> = dots().map(|at| at.0).collect();
-        sizes.sort_by(f64::total_cmp);
-        sizes.dedup();
-        let in_theory = series.iter().flat_map(|series| series.line.iter().copied());
-        let y = Axis::log(self.axis, dots().chain(in_theory).map(|at| at.1));
-        let svg = lines(self.title, &Axis::log_at("n, the number of processes", &sizes), &y, &series);
-        Some(figure(self.title, KEY, &svg, self.explanation))
+        by_size(self.title, self.axis, &series, KEY, self.explanation)
     }
 
     fn series(&self, name: &str, colour: Colour, rows: &[&Row]) -> Series {
@@ -191,7 +216,7 @@ impl Plot {
             let expected = (self.expected)(&row.costs).as_ref();
             let theory = expected.map_or("no theory".into(), |expected| format!("in theory {}", in_words(expected)));
             let note = format!("{name}, n = {}: {}, {theory}", row.n, number(value));
-            dots.push(Dot { at: (n, value), note, differs: !row.agrees });
+            dots.push(Dot { at: (n, value), note, range: None, differs: !row.agrees });
             // A bound does not say where the dots should be.
             let exact = expected.filter(|expected| expected.kind != Kind::Bound);
             line.push((n, exact.map_or(value, |expected| expected.value)));
@@ -200,6 +225,20 @@ impl Plot {
         }
         Series { formula, names: vec![name.into()], colour, dots, line, joins }
     }
+}
+
+/// A figure with n on the horizontal axis. None without measurements.
+fn by_size(title: &str, axis: &str, series: &[Series], key: &str, explanation: &str) -> Option<String> {
+    let dots = || series.iter().flat_map(|series| series.dots.iter());
+    dots().next()?;
+    let mut sizes: Vec<f64> = dots().map(|dot| dot.at.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    let in_theory = series.iter().flat_map(|series| series.line.iter().map(|at| at.1));
+    let ranges = dots().filter_map(|dot| dot.range).flat_map(|(least, most)| [least, most]);
+    let y = Axis::log(axis, dots().map(|dot| dot.at.1).chain(in_theory).chain(ranges));
+    let svg = lines(title, &Axis::log_at("n, the number of processes", &sizes), &y, series);
+    Some(figure(title, key, &svg, explanation))
 }
 
 /// A formula without its explanation.
@@ -274,6 +313,7 @@ fn utilization_figure(all: &[Utilization]) -> String {
         let dot = |at: (f64, f64)| Dot {
             at,
             note: format!("{}, {} competitors: {:.1} %", one.name, at.0, at.1),
+            range: None,
             differs: false,
         };
         let dots = percent.clone().map(dot).collect();
@@ -323,24 +363,37 @@ fn figure(title: &str, key: &str, svg: &str, explanation: &str) -> String {
     )
 }
 
+/// The beginning of a table, up to its first row.
+fn table_head(names: &[&str]) -> String {
+    let class = |name: &str| if name == "in theory" { r#" class="theory""# } else { "" };
+    let cells: String = names.iter().map(|name| format!("<th{}>{name}</th>", class(name))).collect();
+    format!("<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n")
+}
+
 fn table(rows: &[Row]) -> String {
-    let head = ["algorithm", "load", "n", "messages", "in theory", "client delay", "sync delay", "bytes", ""];
-    let mut html = String::from("<table>\n<thead><tr>");
-    for name in head {
-        _ = write!(html, "<th>{name}</th>");
-    }
-    html += "</tr></thead>\n<tbody>\n";
+    let head = [
+        "algorithm",
+        "load",
+        "n",
+        "messages",
+        "in theory",
+        "client delay",
+        "sync delay",
+        "busiest process",
+        "bytes",
+        "",
+    ];
+    let mut html = table_head(&head);
     let or_dash = |value: Option<f64>| value.map_or("\u{2013}".into(), number);
     let mut last = String::new();
     for row in rows {
-        let fine = row.agrees && row.broken_promises.is_empty();
         let name = row.name();
         let class = if last == name { "" } else { r#" class="first""# };
         let shown = if last == name { "" } else { name.as_str() };
         let theory = row.costs.messages_per_entry.as_ref().map_or("\u{2013}".into(), in_words);
         _ = writeln!(
             html,
-            r#"<tr{class}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class="{}">{}</td></tr>"#,
+            r#"<tr{class}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class="theory">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class="{}">{}</td></tr>"#,
             escape(shown),
             load_name(row.load),
             row.n,
@@ -348,8 +401,9 @@ fn table(rows: &[Row]) -> String {
             escape(&theory),
             or_dash(row.client_delay_mean),
             or_dash(row.sync_delay_mean),
+            or_dash(row.messages_per_process.map(|load| load.max)),
             or_dash(row.bytes_per_entry),
-            if fine { "" } else { "bad" },
+            if row.is_fine() { "" } else { "bad" },
             escape(&row.verdict()),
         );
         last = name;

@@ -128,9 +128,7 @@ impl<P: Append> Application<P> for AppendUsers {
         self.answered += 1;
         self.progress = wire.now();
         self.measured.entry(self.answered, wire.messages());
-        if self.measured.includes(self.answered) {
-            self.measured.client_delay.add(wire.now() - pending.since);
-        }
+        self.measured.waited(self.answered, wire.now() - pending.since);
         self.files.told(pending.data, offset);
         self.plan_next(process, wire);
     }

@@ -5,8 +5,10 @@ use baton_protocol::{ProcessId, Ticks};
 use baton_trace::Event as Traced;
 
 use crate::app::Application;
+use crate::metrics::Messages;
 use crate::oracle::leaders::Leaders;
 use crate::queue::Class;
+use crate::report::Side;
 use crate::time::{T, in_t};
 use crate::world::Wire;
 
@@ -30,6 +32,8 @@ pub enum Noticed {
     ByTheLowest,
     /// A random process.
     ByOne,
+    /// This process.
+    By(ProcessId),
     /// All processes except the leader.
     ByAll,
 }
@@ -43,8 +47,8 @@ pub struct ElectionUsers {
     /// The leader that each process believes in, and the term.
     beliefs: Vec<(Option<ProcessId>, Option<u64>)>,
     leaders: Leaders,
-    /// When a process first had a reason to hold an election, and the number of messages sent before.
-    began: Option<(Ticks, u64)>,
+    /// When a process first had a reason to hold an election, and the messages sent before.
+    began: Option<(Ticks, Messages)>,
     /// The processes that noticed first.
     pub noticed: Vec<ProcessId>,
     /// When a belief last changed.
@@ -83,14 +87,40 @@ impl ElectionUsers {
         believed.filter(|_| self.agreed).unwrap_or_default()
     }
 
-    /// Number of messages before the election began.
-    pub fn messages_before(&self) -> u64 {
-        self.began.map_or(0, |(_, messages)| messages)
+    /// The leader that the live processes of each side agree on, if cuts still divide the live members.
+    pub fn sides<P: Election>(&self, wire: &Wire<P, Plan>) -> Vec<Side> {
+        let sides = wire.sides(self.beliefs.len()).into_iter().map(|processes| {
+            let mut beliefs = processes.iter().map(|&process| self.beliefs[process]);
+            let first = beliefs.next().unwrap_or_default();
+            let (leader, term) = if beliefs.all(|belief| belief == first) { first } else { (None, None) };
+            Side { processes, leader, term }
+        });
+        sides.collect()
+    }
+
+    /// A live process that does not believe in the process that should lead, in words.
+    pub fn why_no_agreement<P: Election>(&self, wire: &Wire<P, Plan>) -> Option<String> {
+        let live = || (0..self.beliefs.len()).filter(|&process| wire.is_up(process));
+        let best = self.rule.best(live())?;
+        live().find_map(|process| match self.beliefs[process] {
+            (Some(leader), _) if leader == best => None,
+            (Some(leader), _) if !wire.is_up(leader) => {
+                Some(format!("P{process} still follows P{leader}, which is dead"))
+            }
+            (Some(leader), _) if leader == process => Some(format!("P{process} leads, and P{best} should")),
+            (Some(leader), _) => Some(format!("P{process} follows P{leader}, and P{best} should lead")),
+            (None, _) => Some(format!("P{process} has no leader, and P{best} should lead")),
+        })
+    }
+
+    /// The messages before the election began.
+    pub fn messages_before(&self) -> Messages {
+        self.began.as_ref().map(|(_, messages)| messages.clone()).unwrap_or_default()
     }
 
     /// From the first notice to the last change of a belief, or to the arrival of the last message if that is later.
     pub fn time(&self, last_arrival: Ticks) -> Option<Ticks> {
-        let (began, _) = self.began?;
+        let &(began, _) = self.began.as_ref()?;
         self.agreed.then(|| self.settled.max(last_arrival).saturating_sub(began))
     }
 
@@ -100,8 +130,7 @@ impl ElectionUsers {
     }
 
     fn begin<P: Election>(&mut self, wire: &mut Wire<P, Plan>) {
-        let sent = wire.messages().sent;
-        self.began.get_or_insert((wire.now(), sent));
+        self.began.get_or_insert_with(|| (wire.now(), wire.messages().clone()));
     }
 
     /// Crashes the leader, if there is one, and lets some of the other processes notice.
@@ -111,6 +140,7 @@ impl ElectionUsers {
         match noticed {
             Noticed::ByTheLowest => others.truncate(1),
             Noticed::ByOne => others = self.rng.choice(others).into_iter().collect(),
+            Noticed::By(process) => others.retain(|other| *other == process),
             Noticed::ByAll => {}
         }
         self.noticed = others;
@@ -150,7 +180,7 @@ impl ElectionUsers {
     /// When the patience of the users ends.
     fn settle_by(&self) -> Option<Ticks> {
         match self.trigger {
-            ElectionTrigger::NoLeader(_) => self.began.map(|(began, _)| began + self.patience),
+            ElectionTrigger::NoLeader(_) => self.began.as_ref().map(|(began, _)| began + self.patience),
             ElectionTrigger::Faults { over } => Some(over + self.patience),
         }
     }

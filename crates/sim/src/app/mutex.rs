@@ -8,7 +8,7 @@ use baton_trace::Event as Traced;
 use serde::{Deserialize, Serialize};
 
 use crate::app::Application;
-use crate::metrics::{Delays, Messages};
+use crate::metrics::{DelaySummary, Delays, Messages};
 use crate::network::exponential;
 use crate::oracle::bypass::Bypasses;
 use crate::oracle::mutex::{MutexJudge, Violation};
@@ -113,7 +113,7 @@ impl Patience {
 }
 
 /// The measurements of the entries between two entry numbers: after the warm-up, in whole rounds, and before the load
-/// falls at the end of the run.
+/// falls at the end of the run. If the run ends before, the measurements of all entries.
 #[derive(Clone, Debug)]
 pub struct Measured {
     first: u64,
@@ -121,10 +121,26 @@ pub struct Measured {
     at_first: Option<Messages>,
     at_last: Option<Messages>,
     /// From request to entry.
-    pub client_delay: Delays,
+    client_delay: Spans,
     /// From exit to the next entry, while a client waits.
-    pub sync_delay: Delays,
+    sync_delay: Spans,
     pub entries_by_client: Vec<u64>,
+}
+
+/// Delays of the measured entries, and of all entries.
+#[derive(Clone, Debug, Default)]
+struct Spans {
+    measured: Delays,
+    all: Delays,
+}
+
+impl Spans {
+    fn add(&mut self, delay: Ticks, is_measured: bool) {
+        self.all.add(delay);
+        if is_measured {
+            self.measured.add(delay);
+        }
+    }
 }
 
 /// The least number of entries for which the warm-up (3n) and the last n entries leave a whole round in between. In
@@ -141,7 +157,7 @@ impl Measured {
         let rounds = entries.saturating_sub(warm_up + clients) / clients;
         let long = entries >= entries_to_settle(clients);
         let (first, last) = if long { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
-        let (client_delay, sync_delay) = (Delays::default(), Delays::default());
+        let (client_delay, sync_delay) = (Spans::default(), Spans::default());
         let at_first = (first == 0).then(Messages::default);
         let entries_by_client = vec![0; clients as usize];
         Measured { first, last, at_first, at_last: None, client_delay, sync_delay, entries_by_client }
@@ -159,12 +175,46 @@ impl Measured {
         number > self.first && number <= self.last
     }
 
+    /// The entry with this number came `delay` after its request.
+    pub(super) fn waited(&mut self, number: u64, delay: Ticks) {
+        self.client_delay.add(delay, self.includes(number));
+    }
+
+    /// Whether the run has reached the end of the measured entries. If not, all entries count.
+    fn is_steady(&self) -> bool {
+        self.at_first.is_some() && self.at_last.is_some()
+    }
+
     /// The number of measured entries, in a run with `entered` entries.
     pub fn entries(&self, entered: u64) -> u64 {
-        match (&self.at_first, &self.at_last) {
-            (Some(_), Some(_)) => self.last - self.first,
-            _ => entered,
-        }
+        if self.is_steady() { self.last - self.first } else { entered }
+    }
+
+    pub fn client_delay(&self) -> Option<DelaySummary> {
+        self.summary(&self.client_delay)
+    }
+
+    pub fn sync_delay(&self) -> Option<DelaySummary> {
+        self.summary(&self.sync_delay)
+    }
+
+    /// The longest client delay and the longest sync delay of the whole run, in T.
+    pub fn longest_delays(&self) -> (Option<f64>, Option<f64>) {
+        (self.client_delay.all.longest(), self.sync_delay.all.longest())
+    }
+
+    fn summary(&self, spans: &Spans) -> Option<DelaySummary> {
+        if self.is_steady() { spans.measured.summary() } else { spans.all.summary() }
+    }
+
+    /// The messages that each of `processes` processes sent or received for the measured entries.
+    pub fn by_process(&self, in_all: &Messages, processes: usize) -> Vec<u64> {
+        let (first, last) = match (&self.at_first, &self.at_last) {
+            (Some(first), Some(last)) => (first.by_process.as_slice(), &last.by_process),
+            _ => (&[][..], &in_all.by_process),
+        };
+        let count = |all: &[u64], process: usize| all.get(process).copied().unwrap_or_default();
+        (0..processes).map(|process| count(last, process) - count(first, process)).collect()
     }
 
     /// The number of something per measured entry. `in_all` are the messages of the whole run.
@@ -214,6 +264,11 @@ impl MutexUsers {
         waiting.chain(held_back.map(|(process, since)| (*process, *since)))
     }
 
+    /// The oracles of the run.
+    pub fn judge(&self) -> &MutexJudge {
+        &self.judge
+    }
+
     fn request<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         if self.clients[process] != UserState::Idle || self.issued == self.workload.entries {
             return;
@@ -258,14 +313,12 @@ impl MutexUsers {
         }
         self.entered += 1;
         self.measured.entry(self.entered, wire.messages());
-        if self.measured.includes(self.entered) {
-            self.measured.client_delay.add(now - since);
-            self.measured.entries_by_client[process] += 1;
-            if let Some(exit) = self.handover_since {
-                self.measured.sync_delay.add(now - exit);
-            }
+        let is_measured = self.measured.includes(self.entered);
+        self.measured.waited(self.entered, now - since);
+        self.measured.entries_by_client[process] += u64::from(is_measured);
+        if let Some(exit) = self.handover_since.take() {
+            self.measured.sync_delay.add(now - exit, is_measured);
         }
-        self.handover_since = None;
         wire.trace(process, || Traced::Enter { req, fence });
         self.violated(process, found, wire);
         if let Some(store) = &mut self.store {

@@ -27,6 +27,8 @@ pub struct MutexWatch {
     highest: Option<(u64, Place)>,
     /// The last exit, if no process has crashed since: the process, how many exits it had then, and where.
     last_exit: Option<(ProcessId, u32, Place)>,
+    /// Whether a process sent an application message.
+    told: bool,
 }
 
 /// The user of one process. A process may have requests of several callers, and serves one after the other.
@@ -84,6 +86,7 @@ impl MutexWatch {
             made: FxHashSet::default(),
             highest: None,
             last_exit: None,
+            told: false,
         }
     }
 
@@ -100,6 +103,7 @@ impl MutexWatch {
             return;
         }
         match event {
+            Event::AppSend { .. } => self.told = true,
             Event::Request { req, .. } => self.request(p, *req, place, found),
             Event::Enter { req, fence } => self.enter(p, *req, *fence, place, found),
             Event::Exit { req } => self.exit(p, *req, place, found),
@@ -232,7 +236,7 @@ impl MutexWatch {
         };
         self.unfinished(rules, waiting.is_empty(), found);
         let order = match self.requests {
-            Some(_) => Finding::held(),
+            Some(_) => self.finding(Property::Order, rules),
             None => Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX)),
         };
         let alone = match self.exits {
@@ -240,10 +244,10 @@ impl MutexWatch {
             None => "at most one process is inside",
         };
         let each = [
-            (Property::Safety, alone, Finding::held()),
+            (Property::Safety, alone, self.finding(Property::Safety, rules)),
             (Property::Liveness, "every request was entered or cancelled, or its process crashed", liveness),
             (Property::Order, "a request that happened before another is granted before it", order),
-            (Property::Fence, "fences grow from entry to entry", Finding::held()),
+            (Property::Fence, "fences grow from entry to entry", self.finding(Property::Fence, rules)),
         ];
         let judged = each.into_iter().map(|(property, checked, otherwise)| {
             let counts = rules.about.promises.include(property);
@@ -252,6 +256,14 @@ impl MutexWatch {
         let mut judged: Vec<JudgedProperty> = judged.collect();
         judged.push(found.verdict(PAIRS, true, "requests, entries and exits fit together".to_owned(), Finding::held()));
         judged
+    }
+
+    /// The verdict if there is no violation.
+    fn finding(&self, property: Property, rules: &Rules) -> Finding {
+        match rules.about.promises.include(property) || self.judge.tests(property, self.told) {
+            true => Finding::held(),
+            false => Finding::untested(self.judge.why_untested(property, self.told)),
+        }
     }
 
     /// The processes that wait, and where they requested.

@@ -19,7 +19,7 @@ pub mod store;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub verdict: Verdict,
-    /// How the property was violated, or why it was not checked.
+    /// How the property was violated, or why it was not checked or not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -33,6 +33,8 @@ pub enum Verdict {
     Violated,
     /// No oracle checked the property.
     Unchecked,
+    /// The property is not promised, an oracle saw no violation, and this run could not have shown one.
+    Untested,
 }
 
 impl fmt::Display for Verdict {
@@ -41,6 +43,7 @@ impl fmt::Display for Verdict {
             Verdict::Held => "held",
             Verdict::Violated => "violated",
             Verdict::Unchecked => "unchecked",
+            Verdict::Untested => "untested",
         })
     }
 }
@@ -56,6 +59,10 @@ impl Finding {
 
     pub fn unchecked(reason: impl Into<String>) -> Self {
         Finding { verdict: Verdict::Unchecked, detail: Some(reason.into()) }
+    }
+
+    pub fn untested(reason: impl Into<String>) -> Self {
+        Finding { verdict: Verdict::Untested, detail: Some(reason.into()) }
     }
 
     /// Violated if there is a violation, with that as the detail; otherwise held.

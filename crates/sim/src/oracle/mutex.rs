@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_protocol::{ProcessId, property};
+use baton_protocol::{ProcessId, Property, property};
 
 use super::causality::Past;
 use super::fence::Fences;
@@ -19,6 +19,10 @@ pub struct MutexJudge {
     safety: Safety,
     fences: Fences,
     order: Option<OrderOracle>,
+    /// Whether a process requested while another one waited or was inside; while another one waited.
+    overlapped: bool,
+    waited_together: bool,
+    grants: u64,
 }
 
 impl MutexJudge {
@@ -29,11 +33,16 @@ impl MutexJudge {
             safety: Safety::default(),
             fences: Fences::default(),
             order: watch_order.then(|| OrderOracle::new(clients)),
+            overlapped: false,
+            waited_together: false,
+            grants: 0,
         }
     }
 
     /// `process` requests. `past` is the causal past of the request, if it is known.
     pub fn request(&mut self, process: ProcessId, past: Option<Past>) {
+        self.waited_together |= !self.waiting.is_empty();
+        self.overlapped |= self.waited_together || !self.safety.is_free();
         self.waiting.insert(process);
         if let (Some(order), Some(past)) = (&mut self.order, past) {
             order.request(process, past);
@@ -55,11 +64,35 @@ impl MutexJudge {
         self.waiting.len()
     }
 
+    /// Whether a violation of `property` could have shown so far. `told` says whether processes sent application
+    /// messages: the messages of an algorithm tell of a request only along the way that the request itself takes, so
+    /// without others hardly any process could overtake a request that it knows of.
+    pub fn tests(&self, property: Property, told: bool) -> bool {
+        match property {
+            Property::Order => told && self.order.as_ref().is_some_and(OrderOracle::is_tested),
+            Property::Safety => self.overlapped,
+            Property::Fence => self.grants > 1,
+            Property::Deadlock | Property::Liveness | Property::Reachability => true,
+        }
+    }
+
+    /// Why [`tests`](Self::tests) is false, in words.
+    pub fn why_untested(&self, property: Property, told: bool) -> &'static str {
+        match property {
+            Property::Order if !self.waited_together => "no two processes wait at the same time",
+            Property::Order if !told => "no process tells another of its request",
+            Property::Order => "no process hears of another's request before its own",
+            Property::Fence => "there are fewer than two entries",
+            _ => "no two requests are open at the same time",
+        }
+    }
+
     /// `process` is granted. Returns the violations. A process that has not requested does not enter.
     pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
         if !self.waiting.remove(&process) {
             return vec![("safety", property::uninvited(process))];
         }
+        self.grants += 1;
         let found = [
             ("safety", self.safety.enter(process)),
             ("fence", self.fences.enter(process, fence)),
@@ -107,5 +140,22 @@ mod tests {
         judge.crash(1);
         judge.request(0, None);
         assert!(judge.grant(0, 2).is_empty(), "a crashed process is not in the critical section");
+    }
+
+    #[test]
+    fn one_request_at_a_time_tests_neither_safety_nor_order() {
+        let mut judge = MutexJudge::new(2, true);
+        for process in [0, 1] {
+            assert!(!judge.tests(Property::Fence, true));
+            judge.request(process, None);
+            judge.grant(process, process as u64);
+            judge.leave(process);
+        }
+        assert!(judge.tests(Property::Fence, true) && !judge.tests(Property::Safety, true));
+        assert_eq!(judge.why_untested(Property::Order, true), "no two processes wait at the same time");
+        judge.request(0, None);
+        judge.grant(0, 3);
+        judge.request(1, None);
+        assert!(judge.tests(Property::Safety, true));
     }
 }

@@ -11,16 +11,26 @@ pub struct OrderOracle {
     settled: Vec<u32>,
     /// The past of each client's pending request.
     pending: Vec<Option<Past>>,
+    /// Whether a request was made while an earlier one, in the order of happened-before, still waited. Only then can the
+    /// order of two grants be wrong.
+    is_tested: bool,
 }
 
 impl OrderOracle {
     pub fn new(clients: usize) -> Self {
-        OrderOracle { settled: vec![0; clients], pending: vec![None; clients] }
+        OrderOracle { settled: vec![0; clients], pending: vec![None; clients], is_tested: false }
     }
 
     /// `process` requests, with this causal past.
     pub fn request(&mut self, process: ProcessId, past: Past) {
+        let known = past.entries().iter().zip(&self.settled).enumerate();
+        self.is_tested |= known.into_iter().any(|(other, (known, settled))| other != process && known > settled);
         self.pending[process] = Some(past);
+    }
+
+    /// Whether two grants could have come in the wrong order.
+    pub fn is_tested(&self) -> bool {
+        self.is_tested
     }
 
     /// The pending request of `process` is granted. Returns what is wrong, if anything.
@@ -59,6 +69,21 @@ mod tests {
     fn a_grant_before_an_earlier_request_is_a_violation() {
         let wrong = two_requests_in_a_chain().enter(1).unwrap();
         assert_eq!(wrong, "P1 enters, and the request of P0, which happened before, still waits");
+    }
+
+    #[test]
+    fn only_a_request_after_one_that_still_waits_tests_the_order() {
+        assert!(two_requests_in_a_chain().is_tested());
+        let mut causality = Causality::new(2, 2);
+        let mut order = OrderOracle::new(2);
+        order.request(0, causality.request(0));
+        order.request(1, causality.request(1));
+        assert!(!order.is_tested(), "the two requests know nothing of each other");
+        order.enter(0);
+        order.enter(1);
+        causality.receive(1, &causality.of(0));
+        order.request(1, causality.request(1));
+        assert!(!order.is_tested(), "the earlier request is granted already");
     }
 
     #[test]

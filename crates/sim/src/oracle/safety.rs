@@ -16,6 +16,10 @@ impl Safety {
         other.map(|other| property::two_inside(process, other))
     }
 
+    pub fn is_free(&self) -> bool {
+        self.inside.is_empty()
+    }
+
     /// `process` has left, or crashed.
     pub fn leave(&mut self, process: ProcessId) {
         self.inside.retain(|&inside| inside != process);

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_protocol::ProcessId;
 use baton_protocol::append::Slot;
+use baton_protocol::{ProcessId, Property};
 
 use crate::oracle::causality::{Causality, Past};
 use crate::oracle::file::Files;
@@ -54,6 +54,11 @@ impl Oracles {
 
     pub fn watches_order(&self) -> bool {
         self.causality.is_some()
+    }
+
+    /// Whether two grants could have come in the wrong order; `told`: processes sent application messages.
+    pub fn tests_order(&self, told: bool) -> bool {
+        self.watches_order() && self.mutex.tests(Property::Order, told)
     }
 
     pub fn leader(&self, process: ProcessId) -> Option<ProcessId> {

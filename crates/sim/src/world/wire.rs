@@ -121,6 +121,7 @@ impl<P: Protocol, X> Wire<P, X> {
         // A message without a size could not be sent either. A test checks that every message can be encoded.
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
+        self.messages.count_at(from);
         if let Some(request) = message.request(from, to) {
             self.messages.count_for(request);
         }
@@ -237,6 +238,25 @@ impl<P: Protocol, X> Wire<P, X> {
 
     pub(super) fn is_cut(&self, from: ProcessId, to: ProcessId) -> bool {
         !self.cut.is_empty() && self.cut.iter().any(|cut| cut.separates(from, to))
+    }
+
+    /// The sides into which cuts divide the live `members` now: the largest sets whose processes all reach each other. A
+    /// process that no cut names is on every side. Empty if nothing is cut.
+    pub fn sides(&self, members: usize) -> Vec<Vec<ProcessId>> {
+        let apart = |one, other| self.is_cut(one, other) || self.is_cut(other, one);
+        let live = || (0..members).filter(|&process| self.is_up(process));
+        let mut sides: Vec<Vec<ProcessId>> = Vec::new();
+        if self.cut.is_empty() {
+            return sides;
+        }
+        for process in live() {
+            let reached: Vec<ProcessId> = live().filter(|&other| !apart(process, other)).collect();
+            let is_side = || reached.iter().all(|&one| reached.iter().all(|&other| !apart(one, other)));
+            if reached.len() < live().count() && !sides.contains(&reached) && is_side() {
+                sides.push(reached);
+            }
+        }
+        sides
     }
 
     /// The failure detectors of the live `observers` check `peers`. A peer that is up and can be heard is trusted.

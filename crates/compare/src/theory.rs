@@ -66,7 +66,7 @@ pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
     }
     let workload = &options.workload;
     let load = match workload.load {
-        _ if workload.app_messages => mutex::Load::Random,
+        _ if workload.app_messages => mutex::Load::Other,
         Load::Solo => mutex::Load::Solo,
         Load::SoloRandom => mutex::Load::SoloRandom,
         Load::All => mutex::Load::All,
@@ -100,6 +100,10 @@ pub fn of_election(options: &Options) -> ElectionCosts {
     if has_faults(options) || !has_constant_delay(options) {
         return ElectionCosts::default();
     }
+    let variant = options.params.variant.as_deref();
+    if let Some(starter) = options.noticed_by {
+        return election::started_by(&options.algorithm, variant, options.params.n, starter).unwrap_or_default();
+    }
     // Which processes notice that there is no leader, as in the simulator.
     let notice = match options.workload.load {
         Load::Solo => NoticedBy::Lowest,
@@ -107,7 +111,6 @@ pub fn of_election(options: &Options) -> ElectionCosts {
         Load::SoloRandom => return ElectionCosts::default(),
         Load::All | Load::Random => NoticedBy::All,
     };
-    let variant = options.params.variant.as_deref();
     election::costs(&options.algorithm, variant, options.params.n, notice).unwrap_or_default()
 }
 
@@ -143,7 +146,7 @@ pub fn of_append(options: &Options, report: &AppendReport) -> AppendTheory {
 
 fn has_faults(options: &Options) -> bool {
     let network = &options.network;
-    !options.faults.is_empty() || network.loss > 0.0 || network.duplicate > 0.0 || options.drift > 0.0
+    options.swarm || !options.faults.is_empty() || network.loss > 0.0 || network.duplicate > 0.0 || options.drift > 0.0
 }
 
 fn has_constant_delay(options: &Options) -> bool {

@@ -1,0 +1,248 @@
+//! The report of a run as text.
+
+use baton_compare::theory::{AppendTheory, DetectorTheory, beside, of_append, of_detector, of_election, of_mutex};
+use baton_sim::metrics::{DelaySummary, ProcessLoad};
+use baton_sim::oracle::Verdict;
+use baton_sim::report::{AppendReport, DetectorReport, Drawn, ElectionReport, MutexReport, Properties, Report, Side};
+use baton_sim::run::Options;
+use baton_theory::election::ElectionCosts;
+use baton_theory::mutex::Costs;
+
+use super::no_theory;
+use crate::output::narrow_table;
+
+/// The report, with the values that theory expects, or the reason why there are none.
+pub fn of(report: &Report, options: &Options) -> String {
+    let no_theory = no_theory::reason(options, report);
+    match report {
+        Report::Mutex(report) => mutex_to_text(report, &of_mutex(options, report), no_theory),
+        Report::Election(report) => election_to_text(report, &of_election(options), no_theory),
+        Report::Detector(report) => detector_to_text(report, &of_detector(options, report), no_theory),
+        Report::Append(report) => append_to_text(report, &of_append(options, report), no_theory),
+    }
+}
+
+fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>) -> String {
+    let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let mut rows = vec![
+        vec!["entries".into(), entries_to_text(report)],
+        vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
+    ];
+    rows.extend(per_entry_to_text(report, theory));
+    rows.push(vec!["bytes".into(), report.bytes.to_string()]);
+    let delays = [
+        ("client delay", report.client_delay, report.client_delay_max, &theory.client_delay),
+        ("sync delay", report.sync_delay, report.sync_delay_max, &theory.sync_delay),
+    ];
+    for (name, delay, longest, theory) in delays {
+        rows.push(vec![name.into(), delay_to_text(delay, longest, &beside(theory))]);
+    }
+    rows.push(vec!["time".into(), format!("{:.3} T", report.time)]);
+    if let Some(bypass) = report.bypass {
+        let text = format!("mean {:.3}, max {} later requests granted first", bypass.mean, bypass.max);
+        rows.push(vec!["bypass".into(), text]);
+    }
+    if let Some(store) = &report.store {
+        let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
+        let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
+        rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
+    }
+    rows.extend(drawn_to_text(report.drawn.as_ref()));
+    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, seed {}\n\n{}{}",
+        report.seed,
+        narrow_table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+/// The costs of one entry. A run that got stuck has none.
+fn per_entry_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
+    let most = report.messages_per_entry_max.map(|most| format!("; at most {most} for one entry")).unwrap_or_default();
+    let (Some(messages), Some(on_leaving), Some(multicasts)) =
+        (report.messages_per_entry, report.exit_messages, report.multicasts_per_entry)
+    else {
+        return vec![vec!["per entry".into(), format!("no mean, because a request waits for ever{most}")]];
+    };
+    let theory = beside(&theory.messages_per_entry);
+    vec![
+        vec!["per entry".into(), format!("{messages:.3} messages{theory}{most}")],
+        vec!["per process".into(), load_to_text(report.messages_per_process)],
+        vec!["on leaving".into(), format!("{on_leaving:.3} messages per entry")],
+        vec!["multicasts".into(), format!("{multicasts:.3} messages per entry, if a multicast counts as one")],
+    ]
+}
+
+/// How many messages the busiest process and the average process handle.
+fn load_to_text(load: Option<ProcessLoad>) -> String {
+    load.map_or("-".into(), |ProcessLoad { max, mean, busiest }| {
+        format!("at most {max:.3} sent and received per entry, by P{busiest}; mean {mean:.3}")
+    })
+}
+
+/// What `--fault random` drew.
+fn drawn_to_text(drawn: Option<&Drawn>) -> Option<Vec<String>> {
+    let Drawn { faults, loss, duplicate, drift } = drawn?;
+    let others = [("loss", loss), ("duplicate", duplicate), ("drift", drift)];
+    let others = others.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
+    let all: Vec<String> = faults.iter().cloned().chain(others).collect();
+    Some(vec!["drawn".into(), if all.is_empty() { "no faults".into() } else { all.join("; ") }])
+}
+
+/// The number of entries, and the number of measured entries if it differs.
+fn entries_to_text(MutexReport { entries, measured_entries, .. }: &MutexReport) -> String {
+    match measured_entries == entries {
+        true => entries.to_string(),
+        false => format!("{entries}; per-entry figures and delays are of {measured_entries}, after a warm-up"),
+    }
+}
+
+/// Names the dead processes.
+fn dead_to_text(dead: &[usize]) -> String {
+    let names: Vec<String> = dead.iter().map(|process| format!("P{process}")).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("; {one} is dead"),
+        many => format!("; {} are dead", many.join(", ")),
+    }
+}
+
+/// The leader that all agree on, or the leader of each side.
+fn leader_to_text(report: &ElectionReport) -> String {
+    let named = |leader: Option<usize>, term: Option<u64>| {
+        let term = term.map(|term| format!(", term {term}")).unwrap_or_default();
+        leader.map_or("none".into(), |leader| format!("P{leader}{term}"))
+    };
+    let side = |Side { processes, leader, term }: &Side| {
+        let processes: Vec<String> = processes.iter().map(|process| format!("P{process}")).collect();
+        let comma = if term.is_some() { "," } else { "" };
+        format!("{}{comma} on the side of {}", named(*leader, *term), processes.join(", "))
+    };
+    match report.sides.as_slice() {
+        [] => named(report.leader, report.term),
+        sides => sides.iter().map(side).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn election_to_text(report: &ElectionReport, theory: &ElectionCosts, no_theory: Option<String>) -> String {
+    let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let by_kind = if by_kind.is_empty() { "none".into() } else { by_kind.join(", ") };
+    let in_all = match report.messages_in_all {
+        all if all == report.messages => String::new(),
+        all => format!("; {all} in the whole run"),
+    };
+    let messages = format!("{}{}  ({by_kind}){in_all}", report.messages, beside(&theory.messages));
+    let mut rows = vec![
+        vec!["leader".into(), leader_to_text(report) + &dead_to_text(&report.dead)],
+        vec!["messages".into(), messages],
+        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
+        vec!["rivals".into(), format!("two or more processes led for {:.3} T", report.rivals)],
+    ];
+    rows.extend(drawn_to_text(report.drawn.as_ref()));
+    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, seed {}\n\n{}{}",
+        report.seed,
+        narrow_table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory, no_theory: Option<String>) -> String {
+    let mut rows = vec![
+        vec!["crashes".into(), report.crashes.to_string()],
+        vec!["detection time".into(), delay_to_text(report.detection_time, None, &beside(&theory.detection_time))],
+        vec![
+            "mistakes".into(),
+            format!(
+                "{}{}, {:.6} per T and pair, in {:.0} T",
+                report.mistakes,
+                beside(&theory.mistakes),
+                report.mistake_rate,
+                report.time
+            ),
+        ],
+        vec!["mistake time".into(), delay_to_text(report.mistake_time, None, "")],
+        vec!["messages".into(), format!("{}, a beat every {} T", report.messages, report.period)],
+    ];
+    rows.extend(drawn_to_text(report.drawn.as_ref()));
+    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, seed {}\n\n{}{}",
+        report.seed,
+        narrow_table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+fn append_to_text(report: &AppendReport, theory: &AppendTheory, no_theory: Option<String>) -> String {
+    let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let theory = beside(&theory.messages_per_append);
+    let per_append =
+        report.messages_per_append.map_or("no mean, because a request waits for ever".into(), |messages| {
+            format!("{messages:.3} messages{theory}")
+        });
+    let mut rows = vec![
+        vec!["appends".into(), format!("{}, {:.3} per T", report.appends, report.throughput)],
+        vec![
+            "file".into(),
+            format!(
+                "{} records, {} padding, {} repeats, in {} copies",
+                report.records, report.padding, report.repeats, report.copies
+            ),
+        ],
+        vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
+        vec!["per append".into(), per_append],
+        vec!["bytes".into(), report.bytes.to_string()],
+        vec!["client delay".into(), delay_to_text(report.client_delay, report.client_delay_max, "")],
+        vec!["time".into(), format!("{:.3} T", report.time)],
+    ];
+    rows.extend(drawn_to_text(report.drawn.as_ref()));
+    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, {} replicas, seed {}\n\n{}{}",
+        report.replicas,
+        report.seed,
+        narrow_table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+/// `theory` follows the mean; it may be empty. `longest` is the longest delay of the whole run, warm-up included.
+fn delay_to_text(delay: Option<DelaySummary>, longest: Option<f64>, theory: &str) -> String {
+    delay.map_or("-".into(), |delay| {
+        let DelaySummary { mean, p50, p99, max } = delay;
+        let longest = longest.filter(|&longest| longest > max);
+        let longest = longest.map(|longest| format!("; {longest:.3} in the whole run")).unwrap_or_default();
+        format!("mean {mean:.3} T{theory}, median {p50:.3}, p99 {p99:.3}, max {max:.3}{longest}")
+    })
+}
+
+fn title(algorithm: &str, variant: &Option<String>, n: usize) -> String {
+    let variant = variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
+    format!("{algorithm}{variant}, n = {n}")
+}
+
+fn verdicts(properties: &Properties, broken: &[&str]) -> String {
+    let rows: Vec<Vec<String>> = properties
+        .each()
+        .into_iter()
+        .map(|(property, finding)| {
+            let name = property.name();
+            let verdict = match finding.verdict {
+                Verdict::Held => "held",
+                Verdict::Violated if broken.contains(&name) => "VIOLATED",
+                Verdict::Violated => "violated, not promised",
+                Verdict::Unchecked => "unchecked",
+                Verdict::Untested => "not tested",
+            };
+            vec![name.into(), verdict.into(), finding.detail.clone().unwrap_or_default()]
+        })
+        .collect();
+    format!("\n{}", narrow_table(&rows))
+}

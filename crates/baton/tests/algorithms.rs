@@ -1,0 +1,59 @@
+//! `baton algorithms`: the list, and the claims about one algorithm.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn baton(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_baton")).args(args).output().expect("the binary was built for this test")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn an_algorithm_shows_what_is_said_and_what_is_measured() {
+    let output = baton(&["algorithms", "maekawa"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    let expected = [
+        "  messages      3 sqrt(n) messages per entry.\n                false: 12 per entry; claimed 9 = 3 sqrt(n).",
+        "                $ baton sim maekawa -n 9 --load solo\n",
+        "  order         Requests enter in order.\n                false: order violated in 6 steps.",
+        "true: liveness violated",
+    ];
+    for part in expected {
+        assert!(shown.contains(part), "without {part}:\n{shown}");
+    }
+}
+
+#[test]
+fn the_claims_of_one_algorithm_are_data() {
+    let output = baton(&["algorithms", "bully", "--json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let claims = found["algorithms"][0]["claims"].as_array().unwrap();
+    for claim in claims {
+        for field in ["subject", "documents", "measured", "verdict", "command"] {
+            assert!(claim[field].is_string(), "{field} is missing in {claim}");
+        }
+    }
+    let best = &claims[0];
+    assert_eq!((&best["verdict"], &best["command"]), (&"false".into(), &"baton sim bully -n 5 --noticed-by 3".into()));
+    assert_eq!(best["spec"], serde_json::json!({ "algorithm": "bully", "n": 5, "noticed-by": 3 }));
+    let list: Value = serde_json::from_slice(&baton(&["algorithms", "--json"]).stdout).unwrap();
+    assert!(list["algorithms"][0].get("claims").is_none(), "the list runs nothing");
+}
+
+#[test]
+fn a_process_that_cannot_notice_is_refused() {
+    for (args, sentence) in [
+        (["sim", "bully", "-n", "5", "--noticed-by", "4"], "P4 cannot notice that there is no leader"),
+        (["sim", "bully", "-n", "5", "--noticed-by", "9"], "P9 cannot notice that there is no leader"),
+        (["sim", "central", "-n", "5", "--noticed-by", "1"], "--noticed-by means nothing for `central`"),
+    ] {
+        let output = baton(&args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(sentence), "{}", text(&output.stderr));
+    }
+}

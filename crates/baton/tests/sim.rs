@@ -1,0 +1,176 @@
+//! What `baton sim` and `baton check` print: names, scenarios, verdicts and figures.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The exit status and the output of a command, with each run of spaces squeezed to one.
+fn baton(arguments: &str) -> (i32, String) {
+    let quoted = arguments.split('\'').enumerate();
+    let words = quoted.flat_map(|(index, part)| match index % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_baton")).args(words).current_dir(root).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code().unwrap(), text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn json(arguments: &str) -> Value {
+    let (_, text) = baton(arguments);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments}: {error}: {text}"))
+}
+
+fn assert_prints(arguments: &str, status: i32, parts: &[&str]) {
+    let (found, text) = baton(arguments);
+    let missing: Vec<_> = parts.iter().filter(|part| !text.contains(**part)).collect();
+    assert!(found == status && missing.is_empty(), "{arguments}: {found}, without {missing:?}, in\n{text}");
+}
+
+#[test]
+fn a_part_of_a_name_is_enough_everywhere() {
+    assert_prints("sim ricart --entries 30", 0, &["ricart-agrawala, n = 5", "(in theory 8 = 2(n-1))"]);
+    assert_prints("check ricart -n 2", 0, &["ricart-agrawala, n = 2"]);
+    assert_prints("algorithms agrawala", 0, &["ricart-agrawala"]);
+    assert_prints("group init --algorithm suzuki --size 3", 0, &["algorithm = \"suzuki-kasami\""]);
+    let several = ["`ring` fits permission-ring, token-ring, ring-list; write more of the name"];
+    assert_prints("sim ring", 2, &several);
+    assert_prints("check ring -n 2", 2, &several);
+    let no_value = ["the variant `k-ary:K` needs a value; write for example `k-ary:3`"];
+    assert_prints("sim raymond --variant k-ary", 2, &no_value);
+}
+
+#[test]
+fn scenarios_have_names_and_a_list() {
+    let expected = "the result is as expected, in 1 run";
+    assert_prints("sim --scenario split-brain-bully", 0, &["Split brain: bully", expected]);
+    assert_prints("sim --scenario scenarios/split-brain-bully.toml", 0, &[expected]);
+    assert_prints(
+        "sim --scenario split-brain",
+        2,
+        &["there is no scenario `split-brain`; similar are split-brain-bully"],
+    );
+    assert_prints("sim --scenario nonsense.toml", 2, &["cannot read nonsense.toml"]);
+    assert_prints("sim --scenarios", 0, &["split-brain-bully Split brain: bully", "token-lost The token is lost"]);
+    assert_prints("sim --scenarios --seed 3", 2, &["cannot be used with"]);
+    let list = json("sim --scenarios --json");
+    let all = list["scenarios"].as_array().unwrap();
+    let one = all.iter().find(|scenario| scenario["name"] == "split-brain-bully").unwrap();
+    assert_eq!(
+        (&one["title"], &one["algorithm"], &one["runs"]),
+        (&"Split brain: bully".into(), &"bully".into(), &1.into())
+    );
+    assert!(all.len() > 40 && one["story"].as_str().unwrap().contains("cut off"));
+}
+
+/// The file says what to expect of its own run, and of no other.
+#[test]
+fn options_replace_those_of_a_scenario_and_its_expectations_then_do_not_apply() {
+    let other = "the options change the run, so the expected result of the scenario does not apply";
+    let broken = ["bully, n = 7, seed 1", other, "a promise was broken in 1 of 1 run"];
+    assert_prints("sim --scenario split-brain-bully -n 7 --fault 'partition 0,1|2,3,4,5,6 @ 30 for 60'", 1, &broken);
+    let held = ["seed 5", other, "a promise was broken in 0 of 3 runs"];
+    assert_prints("sim --scenario split-brain-bully-quorum --seed 5 --runs 3", 0, &held);
+    assert_prints("sim --scenario split-brain-bully --seed 1 -n 5", 0, &["the result is as expected"]);
+    let changed = json("sim --scenario split-brain-bully --seed 2 --json");
+    assert_eq!((&changed["changed"], &changed["differences"]), (&true.into(), &Value::Array(Vec::new())));
+    assert_eq!(json("sim --scenario split-brain-bully --json")["changed"], false);
+    assert_prints("sim --scenario split-brain-bully --runs 0", 2, &["--runs cannot be 0"]);
+    assert_prints("sim bully --scenario split-brain-bully", 2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_report_tells_what_was_not_tested_and_which_command_tests_it() {
+    let untested =
+        "order not tested `baton check central -n 3 --property order` tests it; here no process tells another";
+    assert_prints("sim central", 0, &[untested]);
+    assert_prints("check central -n 3 --property order", 1, &["order is violated"]);
+    assert_eq!(json("sim central --json")["properties"]["order"], "untested");
+}
+
+#[test]
+fn an_election_shows_the_leader_of_each_side_and_messages_that_add_up() {
+    let cut = "sim bully -n 5 --variant quorum --fault 'partition 0,1,2|3,4 @ 30'";
+    let (_, text) = baton(cut);
+    assert!(text.contains(" on the side of P0, P1, P2; none on the side of P3, P4"), "{text}");
+    assert!(text.contains("leader P2, term "), "{text}");
+    let (_, row) = text.split_once(" messages ").unwrap();
+    let (total, rest) = row.split_once(" (").unwrap();
+    let (kinds, rest) = rest.split_once(')').unwrap();
+    let counts = kinds.split(", ").map(|kind| kind.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+    assert_eq!(counts.sum::<u64>(), total.parse::<u64>().unwrap(), "{text}");
+    assert!(rest.starts_with("; ") && rest.contains(" in the whole run"), "{text}");
+    assert_prints("sim --help", 0, &["A process that no side of a partition names reaches every side"]);
+}
+
+#[test]
+fn extremes_and_the_time_of_the_run_are_shown_and_no_costs_of_a_run_that_got_stuck() {
+    let (_, text) = baton("sim central -n 5 --fault 'pause 2 @ 4 for 1000000'");
+    assert!(text.contains("in the whole run sync delay"), "{text}");
+    assert!(text.contains(" time 1000") && text.contains("theory none, because the run has faults"), "{text}");
+    let stuck = ["per entry no mean, because a request waits for ever bytes", "liveness VIOLATED"];
+    assert_prints("sim central -n 3 --fault 'crash 3 @ 60' --ignore-assumptions", 1, &stuck);
+}
+
+#[test]
+fn without_a_detector_a_crash_stops_the_others_and_the_report_names_them() {
+    let crash = "sim ricart-agrawala -n 4 --fault 'crash 2 @ 20'";
+    assert_prints(crash, 0, &["liveness held"]);
+    let refused = ["assumes that a failure detector reports every crash, and there is none"];
+    assert_prints(&format!("{crash} --no-detector"), 2, &refused);
+    let stopped = ["liveness VIOLATED P0 has waited since", "nothing can happen any more; P1, P3 wait, too"];
+    assert_prints(&format!("{crash} --no-detector --ignore-assumptions"), 1, &stopped);
+}
+
+#[test]
+fn random_faults_are_shown() {
+    let report = json("sim ricart-agrawala --fault random --seed 3 --json");
+    let faults = report["drawn"]["faults"].as_array().unwrap();
+    assert!(!faults.is_empty(), "{report}");
+    let first = faults[0].as_str().unwrap();
+    assert_prints("sim ricart-agrawala --fault random --seed 3", 0, &[&format!("drawn {first}")]);
+    assert!(report.get("theory").is_some() && report["theory"].as_object().unwrap().is_empty(), "{report}");
+    assert!(json("sim ricart-agrawala --json").get("drawn").is_none());
+}
+
+#[test]
+fn a_missing_theory_has_a_reason() {
+    for (arguments, reason) in [
+        ("sim ricart-agrawala --drift 0.1", "none, because clocks drift"),
+        ("sim ricart-agrawala --fault random", "none, because the run has faults"),
+        (
+            "sim ricart-agrawala --entries 7",
+            "none, because the run is too short; ask for at least 25 entries (5 rounds)",
+        ),
+        (
+            "sim ricart-agrawala --network async",
+            "none for client delay and sync delay, because message delays are not constant",
+        ),
+        ("sim bully --variant quorum", "none, because there is no formula for bully (quorum)"),
+        ("sim bully --load solo-random", "none, because the costs depend on which process notices"),
+        ("sim phi-accrual", "none, because there is no formula for phi-accrual"),
+    ] {
+        let (_, text) = baton(arguments);
+        assert!(text.contains(&format!("theory {reason}")), "{arguments}: {text}");
+        assert!(json(&format!("{arguments} --json"))["no_theory"].as_str().unwrap().starts_with(reason), "{arguments}");
+    }
+    let (_, text) = baton("sim ricart-agrawala");
+    assert!(!text.contains("theory none") && text.contains("(in theory"), "{text}");
+}
+
+/// Ticks that follow each other are one line, with the numbers of all of them.
+#[test]
+fn the_steps_of_a_counterexample_have_numbers_without_gaps() {
+    let report = json("check bully -n 3 --suspect 1 --json");
+    let mut next = 1;
+    for line in report["counterexample"].as_array().unwrap() {
+        let number = line.as_str().unwrap().split_whitespace().next().unwrap();
+        let (first, last) = number.split_once('-').unwrap_or((number, number));
+        let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) else { continue };
+        assert_eq!(first, next, "{report}");
+        next = last + 1;
+    }
+    assert_eq!(next, report["steps"].as_u64().unwrap() + 1, "{report}");
+}
