@@ -11,8 +11,9 @@ import {keyHelp, listenKeys} from './keyboard.js';
 import {createLamps} from './lamps.js';
 import {createLog} from './log.js';
 import {createMessages} from './messages.js';
-import {createProcesses, createStates} from './processes.js';
+import {createProcesses} from './processes.js';
 import {createSession} from './session.js';
+import {createStates} from './states.js';
 import {createToolbar} from './toolbar.js';
 import {pathTo} from './tree.js';
 
@@ -93,13 +94,16 @@ export function createBench({spec, rules, tree, paused: firstPaused, goal = {}, 
     return {spec, rules, actions: session.actions(), ...goal};
   }
 
-  /** Shows the step that the checker would take, and returns its text. Null takes the hint away. */
+  /** Shows the step that the checker would take, and returns its text. */
   function hint(action) {
     view.hint = action;
+    // These buttons are in the part of a process that is shut at first.
+    const {name, fields} = parts(action);
+    if (['suspect', 'trust', 'app'].includes(name)) select(fields.by ?? fields.from);
     mark();
     const message = messageOf(action);
     if (message !== null) messages.reveal(message);
-    return action ? (state?.enabled.find((offered) => key(offered.action) === key(action))?.text ?? words(action)) : '';
+    return state.enabled.find((offered) => key(offered.action) === key(action))?.text ?? words(action);
   }
 
   /** Writes the run into the address, so that a link shows the same. */
@@ -130,6 +134,7 @@ export function createBench({spec, rules, tree, paused: firstPaused, goal = {}, 
       allowed = new Set(state.enabled.map(({action}) => key(action)));
       if (!state.pending.some(({id}) => id === view.chosen)) view.chosen = null;
       if (!state.processes.some(({id}) => id === view.selected)) view.selected = null;
+      view.hint = null;
       distance.reset();
       lamps.show(state.lamps);
       structure.show(state, view, moving);

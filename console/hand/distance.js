@@ -5,7 +5,7 @@ import {button, el, fill} from '../lib/dom.js';
 import {distanceText, sentence} from './sentence.js';
 
 /**
- * `question()` gives the body of the call. `onHint(action)` shows the next step and returns its text; `onHint(null)` takes it away.
+ * `question()` gives the body of the call. `onHint(action)` shows the next step and returns its text.
  */
 export function createDistance({question, onHint}) {
   const said = el('p', {class: 'distance-text', role: 'status', 'aria-live': 'polite'});
@@ -49,7 +49,6 @@ export function createDistance({question, onHint}) {
       asking = null;
       known = null;
       fill(said);
-      onHint(null);
     },
   };
 }

@@ -19,7 +19,7 @@ export function createStructure({onMessage, onProcess, onPoint}) {
   /** What is on the screen now, also in the middle of a movement. */
   let shown = [];
   let stop = () => {};
-  let movingUntil = 0;
+  let movement = {before: [], start: 0};
 
   function redraw(moving) {
     if (!last) return;
@@ -29,20 +29,15 @@ export function createStructure({onMessage, onProcess, onPoint}) {
     picture.setAttribute('viewBox', `0 0 ${width} ${height}`);
     const items = model(last.state, {width, height}, last.view);
     stop();
-    // A change of the choice during a movement goes on with the movement.
     const now = performance.now();
-    const still = motion.matches || document.hidden || !(moving || now < movingUntil);
-    if (moving) movingUntil = now + DURATION_MS;
-    stop = play(
-      shown,
-      items,
-      (frameItems) => {
-        shown = frameItems.filter((item) => !item.leaving);
-        paint(frameItems);
-      },
-      {still},
-    );
-    if (still) shown = items;
+    // A change of the choice during a movement does not begin the movement anew.
+    if (moving) movement = {before: shown, start: now};
+    else if (now >= movement.start + DURATION_MS) movement.before = [];
+    const paintFrame = (frameItems) => {
+      shown = frameItems.filter((item) => !item.leaving);
+      paint(frameItems);
+    };
+    stop = play(movement.before, items, paintFrame, {start: movement.start, still: motion.matches || document.hidden});
     fill(
       signs,
       legend(items).map(({sign, text}) => el('li', {}, el('span', {class: `sign sign-${sign}`, 'aria-hidden': 'true'}), text)),

@@ -37,8 +37,8 @@ function move(from, to, f) {
 export const ease = (f) => (f < 0.5 ? 2 * f * f : 1 - 2 * (1 - f) ** 2);
 
 /**
- * Shows the frames between two drawings. Without motion only the last one is shown. Returns a function that ends the
- * movement where it is.
+ * Shows the frames between two drawings, of a movement that began at `start`. Without motion only the last one is shown.
+ * Returns a function that ends the movement where it is.
  */
 export function play(
   before,
@@ -48,6 +48,7 @@ export function play(
     still,
     duration = DURATION_MS,
     now = () => performance.now(),
+    start = now(),
     frame = globalThis.requestAnimationFrame,
     cancel = globalThis.cancelAnimationFrame,
   } = {},
@@ -56,7 +57,6 @@ export function play(
     show(after);
     return () => {};
   }
-  const start = now();
   let ticket = 0;
   const tick = () => {
     const f = Math.min(1, (now() - start) / duration);
