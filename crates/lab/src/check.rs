@@ -1,6 +1,6 @@
 //! `/api/check`: the checker on a small group, with its counterexample as a diagram and as actions by hand.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_check::explore::Progress as Explored;
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Watch, check as explore};
@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::jobs::{Progress, Stop};
 use crate::limits::{self, CHECK_BYTES_MAX, CHECK_TIME_MAX, HAND_PROCESSES_MAX};
 use crate::{Refusal, hand};
+
+/// Time between two lines of progress, in seconds.
+const TELL_EVERY_S: f64 = 0.1;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,10 +116,14 @@ fn options(asked: &OptionsRequest) -> Result<Options, Refusal> {
 }
 
 fn watch(progress: Progress) -> Watch {
+    let told_at = Mutex::new(0.0);
     Watch(Arc::new(move |explored: &Explored| {
         let Explored { states, depth, seconds, .. } = *explored;
-        // A reader that has gone also stops the check.
-        progress.tell(&Told { states, depth, seconds });
+        let mut told_at = told_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if seconds - *told_at >= TELL_EVERY_S {
+            *told_at = seconds;
+            progress.tell(&Told { states, depth, seconds });
+        }
     }))
 }
 
