@@ -13,7 +13,7 @@ export function propertiesTable(algorithms, rows) {
   const healthy = algorithms.filter(({family, broken}) => family === 'mutex' && !broken);
   const columns = ['Algorithm', 'Messages', 'Client delay', 'Sync delay', 'ORDER', 'Reordering', 'Loss', 'Duplicates', 'Crash'];
   return el('div', {class: 'scroll'}, el('table', {class: 'properties'},
-    el('thead', {}, el('tr', {}, el('th', {colspan: 4}), el('th', {scope: 'col'}, 'Promises'), el('th', {colspan: 4, scope: 'colgroup'}, 'Survives')), el('tr', {}, columns.map((title) => el('th', {scope: 'col'}, label(title))))),
+    el('thead', {}, el('tr', {class: 'over'}, el('th', {colspan: 4}), el('th', {scope: 'col'}, 'Promises'), el('th', {colspan: 4, scope: 'colgroup'}, 'Survives')), el('tr', {}, columns.map((title) => el('th', {scope: 'col'}, label(title))))),
     el('tbody', {}, healthy.map((algorithm) => rowOf(algorithm, rows)))));
 }
 

@@ -168,8 +168,8 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
     let best = null;
     let least = Infinity;
     state.plan.events.forEach((event, at) => {
-      const lane = state.plan.scene.processes.findIndex((process) => process.id === event.process);
-      const far = Math.abs(toX(state.plan.xs[at]) - px) + (lane < 0 ? 0 : 0.05 * Math.abs(toY(lane) - py));
+      const lane = state.plan.laneOf(event.process);
+      const far = Math.abs(toX(state.plan.xs[at]) - px) + (lane === null ? 0 : 0.05 * Math.abs(toY(lane) - py));
       if (far <= least) [best, least] = [event.seq, far];
     });
     return best;

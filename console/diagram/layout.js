@@ -30,6 +30,7 @@ export function layout(scene, spacing = 'time') {
     bars: new Spans(bars), arrows: new Spans(arrows), marks: new Spans(marks), violations,
     bands: bands(scene, place, end, lane),
     cycle: scene.cycle ? {x0: place.x(scene.cycle) - GAP / 4, x1: end} : null,
+    laneOf: (process) => lanes.get(process) ?? null,
     xOf: (seq) => (indexOf(all, seq) < 0 ? 0 : xs[indexOf(all, seq)]),
   };
 }

@@ -7,6 +7,9 @@ import {explainIn, explained} from '../lib/tooltip.js';
 import {createViewer} from '../run/viewer.js';
 import {counterparts} from '../run/spec.js';
 
+/** The title of the claims, also in the pages of the documentation. */
+const SAID = 'Said and measured';
+
 export function mount(root, {rest, about}, {api, setTitle}) {
   const [name] = rest;
   const algorithm = about.algorithms.find((known) => known.name === name);
@@ -57,8 +60,11 @@ export function mount(root, {rest, about}, {api, setTitle}) {
     close = viewer.destroy;
   }
 
-  read().catch((error) => { if (!api.isAbort(error)) fill(prose, el('p', {class: 'notice bad', role: 'alert'}, error.message)); });
-  api.get(`/api/algorithms/${encodeURIComponent(name)}/claims`, {signal}).then((answer) => showClaims(claims, answer.claims)).catch((error) => {
+  const page = read().catch((error) => { if (!api.isAbort(error)) fill(prose, el('p', {class: 'notice bad', role: 'alert'}, error.message)); });
+  api.get(`/api/algorithms/${encodeURIComponent(name)}/claims`, {signal}).then(async (answer) => {
+    await page;
+    showClaims(claims, answer.claims, prose);
+  }).catch((error) => {
     // Not every algorithm has claims to compare; the page is complete without them.
     if (!api.isAbort(error) && error.status !== 404) fill(claims, el('p', {class: 'notice bad'}, error.message));
   });
@@ -79,15 +85,20 @@ function sideOf(algorithm, algorithms) {
     algorithm.variants.length > 0 && el('div', {class: 'card'}, el('h3', {}, 'Variants'), algorithm.variants.map(({name, summary}) => el('p', {}, el('code', {}, name), el('br'), el('span', {class: 'muted'}, summary)))));
 }
 
-/** A table: what the documents say, what was measured, the verdict, and the command. */
-export function showClaims(element, claims) {
+/**
+ * A table: what the documents say, what was measured, the verdict, and the command. The page of the documentation has the same
+ * table without links, so it is taken out of there.
+ */
+function showClaims(element, claims, prose) {
   if (!claims?.length) return;
+  const title = [...prose.querySelectorAll('h2')].find((heading) => heading.textContent.trim() === SAID);
+  while (title?.nextElementSibling && title.nextElementSibling.tagName !== 'H2') title.nextElementSibling.remove();
+  title?.remove();
   element.hidden = false;
-  const tone = (verdict) => (/^(agrees|holds|confirmed|exact|yes)/i.test(verdict) ? 'good' : /(differs|wrong|refuted|violated|no\b)/i.test(verdict) ? 'bad' : '');
-  fill(element, el('h2', {}, 'Notes beside measurement'), el('p', {class: 'muted'}, 'What the documents say, and what the code of this lab measured.'),
+  fill(element, el('h2', {}, SAID), el('p', {class: 'muted'}, 'What the documents say, and what the code of this lab measured.'),
     el('div', {class: 'scroll'}, el('table', {},
       el('thead', {}, el('tr', {}, ['Claim', 'Documents', 'Measured', 'Verdict', 'Command'].map((title) => el('th', {scope: 'col'}, title)))),
-      el('tbody', {}, claims.map(({subject, documents, measured, verdict, command, spec}) => el('tr', {},
-        el('td', {}, subject), el('td', {}, documents), el('td', {}, measured), el('td', {}, el('span', {class: `tag ${tone(verdict)}`}, verdict)),
+      el('tbody', {}, claims.map(({subject, documents, measured, verdict, why, command, spec}) => el('tr', {},
+        el('td', {}, subject), el('td', {}, documents), el('td', {}, measured, why && el('div', {class: 'muted'}, why)), el('td', {}, el('span', {class: `tag ${verdict === 'true' ? 'good' : 'bad'}`}, verdict === 'true' ? 'true' : 'not so')),
         el('td', {}, spec ? el('a', {href: runAddress(spec)}, el('code', {}, command)) : el('code', {}, command))))))));
 }

@@ -1,5 +1,6 @@
 // Compare the costs of the algorithms: measured beside theory.
 
+import {electionsTable} from '../compare/elections.js';
 import {plot} from '../compare/plot.js';
 import {propertiesTable} from '../compare/properties.js';
 import {MEASURES, colourOf, nameOf, series} from '../compare/series.js';
@@ -12,12 +13,13 @@ const LOADS = [['solo-random', 'One at a time'], ['all', 'All want to enter'], [
 
 export function mount(root, {about}, {api, setTitle}) {
   setTitle('Compare');
-  const state = {load: 'all', sizes: new Set(FIRST_SIZES), hidden: null, isLog: false, rows: [], measured: new Set()};
+  const state = {load: 'all', sizes: new Set(FIRST_SIZES), hidden: null, isLog: false, rows: [], elections: [], measured: new Set()};
   let controller = null;
   const plots = el('div', {class: 'plots'});
   const names = el('div', {class: 'choices', role: 'group', 'aria-label': 'Algorithms'});
   const status = el('div', {role: 'status'});
   const table = el('div', {});
+  const elections = el('section', {class: 'claims', hidden: true});
   const loads = LOADS.map(([load, text]) => button(text, () => { state.load = load; pressed(); measure(); }, {data: {load}}));
   const kinds = [['linear', false], ['logarithmic', true]].map(([text, isLog]) => button(text, () => { state.isLog = isLog; pressed(); draw(); }, {data: {log: String(isLog)}}));
   const sizes = SIZES.map((n) => choice(String(n), state.sizes.has(n), (on) => {
@@ -31,7 +33,7 @@ export function mount(root, {about}, {api, setTitle}) {
       el('div', {class: 'field'}, el('span', {class: 'label'}, 'Processes'), el('div', {class: 'choices', role: 'group', 'aria-label': 'Numbers of processes'}, sizes)),
       el('div', {class: 'field'}, el('span', {class: 'label'}, 'Algorithms'), names)),
     status, plots,
-    el('section', {class: 'claims'}, el('h2', {}, 'Properties'), el('p', {class: 'muted'}, explained('Costs at the smallest n that was measured: one request at a time · all want to enter. What an algorithm survives follows from what it assumes. Each cell leads to a run that shows it.')), table));
+    el('section', {class: 'claims'}, el('h2', {}, 'Properties'), el('p', {class: 'muted'}, explained('Costs at the smallest n that was measured: one request at a time · all want to enter. What an algorithm survives follows from what it assumes. Each cell leads to a run that shows it.')), table), elections);
   pressed();
   showTable();
   measure();
@@ -57,6 +59,7 @@ export function mount(root, {about}, {api, setTitle}) {
       const result = await api.stream('/api/compare', {algorithms: null, loads: [load], n: missing}, {signal, progress});
       const rows = Array.isArray(result) ? result : result.rows ?? result.mutex ?? [];
       state.rows.push(...rows);
+      addElections(result.elections ?? []);
       for (const n of missing) state.measured.add(`${load}/${n}`);
       fill(status);
       draw();
@@ -97,12 +100,21 @@ export function mount(root, {about}, {api, setTitle}) {
     draw();
   }
 
+  function addElections(rows) {
+    const known = new Set(state.elections.map(keyOf));
+    state.elections.push(...rows.filter((row) => !known.has(keyOf(row))));
+    elections.hidden = state.elections.length === 0;
+    fill(elections, el('h2', {}, 'Elections'), electionsTable([...state.elections].sort((a, b) => a.algorithm.localeCompare(b.algorithm) || a.n - b.n)));
+  }
+
   function showTable() {
     fill(table, propertiesTable(about.algorithms, [...state.rows].sort((a, b) => a.n - b.n)));
   }
 
   return () => controller?.abort();
 }
+
+const keyOf = ({algorithm, variant, n, starts}) => JSON.stringify([algorithm, variant, n, starts]);
 
 /** A run like the measured one, short enough to be watched. */
 function specOf({algorithm, variant, n, load}) {
