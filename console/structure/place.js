@@ -63,7 +63,7 @@ export function circle(ids, {x = 0.5, y = 0.5, radius = 0.5, turn = 0} = {}) {
 /** Some processes on a circle, the others inside it. */
 function around(outer, inner) {
   // Two stand at the sides, so that those inside have the room between them.
-  const turn = outer.length === 2 ? 0.5 : 0;
+  const turn = outer.length === 2 ? -0.5 : 0;
   const points = outer.length === 1 && inner.length > 0 ? new Map([[outer[0], {x: 0.5, y: 0}]]) : circle(outer, {turn});
   const radius = inner.length < 4 ? 0.18 : 0.26;
   return new Map([...points, ...circle(inner, {radius, turn: inner.length % 2 === outer.length % 2 ? 0.5 : 0})]);
