@@ -1,5 +1,5 @@
-//! Files that are in the binary: the page, the pages about algorithms, the scenarios. A debug build reads them from the
-//! source folder, so that they can be changed without a build.
+//! The files of the page. They are in the binary. A debug build reads them from the source folder, so that they can be
+//! changed without a build.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,6 @@ use rust_embed::RustEmbed;
 #[folder = "../../console"]
 #[allow_missing = true]
 struct Console;
-
-#[derive(RustEmbed)]
-#[folder = "../../scenarios"]
-struct Scenarios;
 
 /// The content and the type of a file of the page. None if there is no such file.
 pub fn page_file(path: &str) -> Option<(Cow<'static, [u8]>, &'static str)> {
@@ -44,18 +40,6 @@ fn content_type(path: &str) -> Option<&'static str> {
     })
 }
 
-/// The scenario files: name and text, in order of their names.
-pub fn scenarios() -> Vec<(String, String)> {
-    let mut files: Vec<(String, String)> = Scenarios::iter()
-        .filter_map(|file| {
-            let name = file.strip_suffix(".toml")?.to_owned();
-            Some((name, String::from_utf8(Scenarios::get(&file)?.data.into_owned()).ok()?))
-        })
-        .collect();
-    files.sort();
-    files
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,15 +63,6 @@ mod tests {
         ];
         for path in paths {
             assert!(page_file(path).is_none(), "{path}");
-        }
-    }
-
-    #[test]
-    fn all_scenarios_are_there_and_can_be_read() {
-        let scenarios = scenarios();
-        assert!(scenarios.len() > 40);
-        for (name, text) in scenarios {
-            baton_sim::scenario::Scenario::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
 }

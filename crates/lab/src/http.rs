@@ -88,8 +88,10 @@ fn router(lab: Lab, address: SocketAddr) -> Router {
         .with_state(lab)
 }
 
-async fn get_about() -> Response {
-    json(&about::about())
+async fn get_about() -> Result<Response, Refusal> {
+    // The first call takes a while.
+    let answered = tokio::task::spawn_blocking(|| to_bytes(about::about())).await.map_err(Refusal::fault)?;
+    Ok(json_bytes(answered?))
 }
 
 async fn post_run(State(lab): State<Lab>, Json(request): Json<run::Request>) -> Result<Response, Refusal> {
@@ -165,7 +167,8 @@ async fn get_claims(State(lab): State<Lab>, Path(name): Path<String>) -> Result<
 }
 
 async fn get_page(Path(name): Path<String>) -> Result<Response, Refusal> {
-    Ok(json(&pages::page(&name)?))
+    let answered = tokio::task::spawn_blocking(move || to_bytes(&pages::page(&name)?)).await.map_err(Refusal::fault)?;
+    Ok(json_bytes(answered?))
 }
 
 impl Lab {

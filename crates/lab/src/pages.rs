@@ -29,19 +29,19 @@ pub struct Answer {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Breaks {
     Challenge { id: &'static str, title: &'static str },
-    Scenario { name: String, title: String, spec: Value },
+    Scenario { name: &'static str, title: String, spec: Value },
 }
 
 pub fn page(name: &str) -> Result<Answer, Refusal> {
     let about = registry::find(name).map_err(Refusal::not_found)?;
     let file = Docs::get(&format!("{}.md", about.name)).ok_or_else(|| Refusal::fault("the page is missing"))?;
     let text = String::from_utf8_lossy(&file.data);
-    let stories = about::about().scenarios;
+    let stories = &about::about().scenarios;
     Ok(Answer {
         name: about.name,
         html: to_html(&text),
-        demo: demo(about.name, about.family, about.broken.is_some(), &stories),
-        breaks: breaks(about.name, about.broken.is_some(), &stories),
+        demo: demo(about.name, about.family, about.broken.is_some(), stories),
+        breaks: breaks(about.name, about.broken.is_some(), stories),
     })
 }
 
@@ -70,7 +70,7 @@ fn breaks(name: &str, is_broken: bool, stories: &[Story]) -> Option<Breaks> {
     challenge.or_else(|| {
         let breaks_it = |story: &&Story| story.spec["algorithm"] == name && (story.violates || is_broken);
         let story = stories.iter().find(breaks_it)?;
-        Some(Breaks::Scenario { name: story.name.clone(), title: story.title.clone(), spec: story.spec.clone() })
+        Some(Breaks::Scenario { name: story.name, title: story.title.clone(), spec: story.spec.clone() })
     })
 }
 

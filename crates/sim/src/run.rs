@@ -73,7 +73,7 @@ impl Options {
     pub fn new(algorithm: &str, n: usize) -> Self {
         let fifo = registry::find(algorithm).is_ok_and(|about| about.assumes.fifo);
         let network = Network { fifo, ..Network::SYNCHRONOUS };
-        let entries = 20 * n as u64;
+        let entries = (n as u64).saturating_mul(20);
         Options {
             algorithm: algorithm.into(),
             params: Params::new(n, network.delay.guess()),
