@@ -40,6 +40,9 @@ async fn serve(args: &Args) -> Outcome {
         Failure::bad_input(format!("cannot listen on {listen}: {error}; give another address with --listen"))
     })?;
     let address = listener.local_addr().map_err(Failure::bad_input)?;
+    let wrong = |error| Failure::bad_input(format!("the lab has stopped: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(wrong)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(wrong)?;
     let url = url(address);
     print(&format!("the lab is at {url}\n"))?;
     if !args.no_open
@@ -47,9 +50,6 @@ async fn serve(args: &Args) -> Outcome {
     {
         warn(format_args!("no browser was opened ({why}); open {url} yourself"));
     }
-    let wrong = |error| Failure::bad_input(format!("the lab has stopped: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(wrong)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(wrong)?;
     tokio::select! {
         served = baton_lab::serve(listener, Lab::default()) => served.map_err(wrong)?,
         _ = interrupt.recv() => {}

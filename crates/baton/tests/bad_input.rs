@@ -102,6 +102,14 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
             &["sim", "centrall"],
             "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
         ),
+        (
+            &["sim", "central", "-n", "18446744073709551615"],
+            "18446744073709551615 processes are too many; at most 1048576, since memory is limited",
+        ),
+        (
+            &["lab", "--listen", "localhost"],
+            "invalid value 'localhost' for '--listen <ADDRESS>': invalid socket address syntax; see `baton lab --help`",
+        ),
         (&["sim", "central", "-n", "x"], "'x' is not a whole number from 0 on, for '-n <N>'; see `baton sim --help`"),
         (&["sim", "central", "-n", "-1"], "'-1' is not a whole number from 0 on, for '-n <N>'; see `baton sim --help`"),
         (
