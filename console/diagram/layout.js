@@ -37,9 +37,15 @@ export function layout(scene, spacing = 'time') {
 
 function byTime(scene, all) {
   const times = [...new Set(scene.moments.length ? scene.moments.map((moment) => moment.t) : all.map((event) => event.t))].sort((a, b) => a - b);
-  const scale = timeScale(times);
+  const scale = timeScale(times, usualDelay(scene.arrows));
   const ticks = times.map((t, at) => ({x: scale.xs[at], t}));
   return {scale, ticks, x: ({t}) => scale.at(t)};
+}
+
+/** The median delay of the messages that arrived. */
+function usualDelay(arrows) {
+  const delays = Float64Array.from(arrows.filter((arrow) => arrow.end && arrow.fate === 'arrived'), (arrow) => arrow.end.t - arrow.start.t).sort();
+  return delays.length ? delays[delays.length >> 1] : 0;
 }
 
 function byOrder(scene, all) {

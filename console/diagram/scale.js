@@ -1,8 +1,8 @@
 // Horizontal positions, in pixels at zoom 1. Pure functions.
 
-/** The usual distance between two neighbouring moments, and the least and the most that a gap may get. */
+/** The usual distance between two neighbouring moments, and the least that a gap may get. */
 export const GAP = 72;
-const GAP_MIN = 14;
+const GAP_MIN = 5;
 /** A gap that would be wider than the first becomes a break of the second width. */
 const GAP_MAX = 4.5 * GAP;
 const BREAK = 1.8 * GAP;
@@ -10,13 +10,14 @@ const COLUMN = 76;
 
 /**
  * The positions of the times: in proportion to time, but a long gap in which nothing happens is drawn as a break, and two
- * moments never fall together. `times` ascend and differ.
+ * moments never fall together. `times` ascend and differ. `delay` is the usual delay of a message: it gets at most two usual
+ * distances, because otherwise in a busy group no message would fit on the page.
  */
-export function timeScale(times) {
+export function timeScale(times, delay = 0) {
   const gaps = times.slice(1).map((t, at) => t - times[at]).sort((a, b) => a - b);
   // The usual gap; if gaps differ much, half of a long one, so that a run with many tiny gaps does not get endless.
   const quantile = (part) => gaps[Math.floor((gaps.length - 1) * part)];
-  const usual = gaps.length ? Math.max(quantile(0.5), quantile(0.75) / 2) : 1;
+  const usual = gaps.length ? Math.max(quantile(0.5), quantile(0.75) / 2, delay / 2) : 1;
   const xs = new Float64Array(times.length);
   const breaks = [];
   for (let at = 1; at < times.length; at += 1) {

@@ -40,6 +40,11 @@ export function append(element, children) {
   }
 }
 
+/** A sentence in which words between backticks are code. */
+export function withCode(text) {
+  return String(text ?? '').split('`').map((part, at) => (at % 2 ? el('code', {}, part) : part));
+}
+
 /** Replaces the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren();

@@ -3,7 +3,7 @@
 import {request, verdict} from '../check/options.js';
 import {defaultRules, handAddress} from '../hand/rules.js';
 import {newTree, step} from '../hand/tree.js';
-import {button, copy, el, field, fill, select} from '../lib/dom.js';
+import {button, copy, el, field, fill, select, withCode} from '../lib/dom.js';
 import {number} from '../lib/format.js';
 import {VERSION, address, specOf} from '../lib/route.js';
 import {explained} from '../lib/tooltip.js';
@@ -22,7 +22,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     algorithm: select(about.algorithms.map(({name, broken}) => ({value: name, group: broken ? 'Broken on purpose' : 'Healthy'})), start.algorithm),
     n: count(start.n ?? '', '3'), variant: el('input', {type: 'text', value: start.variant ?? '', placeholder: 'default', spellcheck: 'false', autocomplete: 'off'}),
     entries: count(asked.entries, '1'),
-    order: select([{value: '', text: 'as weak as tolerated'}, 'fifo', 'unordered'], asked.order ?? ''),
+    order: select([{value: '', text: 'as tolerated'}, 'fifo', 'unordered'], asked.order ?? ''),
     property: select(PROPERTIES.map((value) => ({value, text: value || 'all that it promises'})), asked.property ?? ''),
     crash: count(asked.crash), recover: count(asked.recover, 'default'), loss: count(asked.loss), duplicate: count(asked.duplicate), suspect: count(asked.suspect), timers: count(asked.timers, '2'),
     ignore_assumptions: el('input', {type: 'checkbox', checked: asked.ignore_assumptions === true}),
@@ -63,7 +63,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
       else {
         fill(result);
         problem.hidden = false;
-        fill(problem, error.message);
+        fill(problem, withCode(error.message));
       }
     } finally {
       if (controller.signal === signal) begin.disabled = false;

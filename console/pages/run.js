@@ -1,7 +1,7 @@
 // Run an algorithm and look at the run.
 
 import {createDiagram} from '../diagram/diagram.js';
-import {button, copy, el, fill, select} from '../lib/dom.js';
+import {button, copy, el, fill, select, withCode} from '../lib/dom.js';
 import {number, sentence} from '../lib/format.js';
 import {VERSION, address, runAddress, specOf} from '../lib/route.js';
 import {explained} from '../lib/tooltip.js';
@@ -39,7 +39,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
 
   function refuse(sentence) {
     problem.hidden = !sentence;
-    fill(problem, sentence ?? '');
+    fill(problem, withCode(sentence));
   }
 
   function introduce() {

@@ -1,6 +1,6 @@
 // Open a trace file: of the simulator, of the checker, or of a real group.
 
-import {button, el, fill} from '../lib/dom.js';
+import {button, el, fill, withCode} from '../lib/dom.js';
 import {number, plural, sentence} from '../lib/format.js';
 import {label} from '../lib/tooltip.js';
 import {headlineBox} from '../run/report.js';
@@ -46,8 +46,8 @@ export function mount(root, {about}, {api, setTitle}) {
     return undefined;
   }
 
-  function refuse(sentence) {
-    fill(result, el('p', {class: 'notice bad', role: 'alert'}, sentence));
+  function refuse(said) {
+    fill(result, el('p', {class: 'notice bad', role: 'alert'}, withCode(said)));
   }
 
   function show(name, text, {id, header, report, unjudged, scene, truncated, replayable, why}) {
@@ -59,7 +59,7 @@ export function mount(root, {about}, {api, setTitle}) {
         el('h2', {}, name),
         el('p', {class: 'muted'}, [header.algorithm, header.variant, plural(header.processes, 'process', 'processes'), plural(scene.records, 'record')].filter(Boolean).join(' · ')),
         findings && headlineBox(findings.headline),
-        unjudged && el('p', {class: 'notice'}, `The trace cannot be judged: ${unjudged}`),
+        unjudged && el('p', {class: 'notice'}, withCode(`The trace cannot be judged: ${unjudged}`)),
         truncated && el('p', {class: 'notice'}, sentence(truncated.why))),
       stage,
       findings && el('section', {class: 'claims'}, el('h2', {}, 'Judged by its events'), verdicts(findings.rows, (seq) => viewer.select(seq))));
@@ -85,5 +85,5 @@ function verdicts(rows, choose) {
       isNamed && el('td', {}, resource ?? ''),
       el('th', {scope: 'row'}, label(property)),
       el('td', {}, el('span', {class: `tag ${tone[verdict] ?? ''}`}, verdict), counts === false && el('span', {class: 'muted'}, ' not promised')),
-      el('td', {}, checked), el('td', {}, detail ?? '', events.map(({seq, t}) => [' ', button(`at ${number(t)}`, () => choose(seq), {class: 'link'})])))))));
+      el('td', {}, checked), el('td', {}, withCode(detail), events.map(({seq, t}) => [' ', button(`at ${number(t)}`, () => choose(seq), {class: 'link'})])))))));
 }

@@ -25,7 +25,7 @@ export function createControls(about, {run, scenario}) {
     variantName: select([], '', () => refreshVariant()),
     variantText: input('text', {spellcheck: 'false', 'aria-label': 'Variant as text', placeholder: 'default', on: {change: () => inputs.variantText.value.trim() === '' && refresh('')}}),
     coordinators: count({min: '1', step: '1', placeholder: 'default'}), votes: count({min: '1', step: '1', placeholder: 'default'}),
-    load: select(LOADS, ''), entries: count({min: '1', step: '1', placeholder: '20 each'}), hold: count({placeholder: '1'}), think: count({placeholder: 'default'}),
+    load: select(LOADS, ''), entries: count({min: '1', step: '1', placeholder: '20 n'}), hold: count({placeholder: '1'}), think: count({placeholder: 'default'}),
     network: select([{value: 'sync', text: 'sync: 1 T each'}, {value: 'async', text: 'async: heavy tail'}], 'sync'),
     delay: input('text', {placeholder: 'uniform:1,2', spellcheck: 'false'}), 'delay-max': count({placeholder: 'default'}),
     order: select([{value: '', text: 'as needed'}, {value: 'fifo', text: 'fifo'}, {value: 'unordered', text: 'unordered'}], ''),

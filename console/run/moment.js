@@ -1,7 +1,7 @@
 // The state of each process at the chosen moment, and what the step did. Asks the server a little after the reader stops moving.
 
 import {cell} from '../hand/picture.js';
-import {debounce, el, fill} from '../lib/dom.js';
+import {debounce, el, fill, withCode} from '../lib/dom.js';
 import {plural, time} from '../lib/format.js';
 import {legend} from './legend.js';
 
@@ -26,7 +26,7 @@ export function createMoment(element, {api, brief = false}) {
     } catch (error) {
       if (api.isAbort(error)) return;
       element.classList.remove('asking');
-      fill(element, el('h2', {}, 'This moment'), el('p', {class: 'notice'}, error.message));
+      fill(element, el('h2', {}, 'This moment'), el('p', {class: 'notice'}, withCode(error.message)));
     }
   }, WAIT);
 

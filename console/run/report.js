@@ -1,6 +1,6 @@
 // The result of a run: the verdict in one sentence, the promises, and the costs beside theory.
 
-import {el} from '../lib/dom.js';
+import {el, withCode} from '../lib/dom.js';
 import {number} from '../lib/format.js';
 import {explained, label} from '../lib/tooltip.js';
 import {agreement, costs, promises} from './verdict.js';
@@ -11,7 +11,7 @@ export function headline(report, algorithm) {
 }
 
 export function headlineBox({tone, text, detail}) {
-  return el('div', {class: `headline ${tone}`}, el('p', {class: 'said'}, el('span', {class: 'bullet', 'aria-hidden': 'true'}), text), detail && el('p', {class: 'detail'}, detail));
+  return el('div', {class: `headline ${tone}`}, el('p', {class: 'said'}, el('span', {class: 'bullet', 'aria-hidden': 'true'}), text), detail && el('p', {class: 'detail'}, withCode(detail)));
 }
 
 export function reportOf({report, theory}, algorithm) {
@@ -28,10 +28,10 @@ export function reportOf({report, theory}, algorithm) {
 
 function promiseRow({property, promised, verdict, detail}) {
   const tone = verdict === 'held' ? 'good' : verdict === 'violated' ? 'bad' : 'muted';
-  const word = {held: 'held', violated: 'violated', unchecked: 'not checked'}[verdict] ?? verdict;
+  const word = {held: 'held', violated: 'violated', unchecked: 'not checked', untested: 'not tested'}[verdict] ?? verdict;
   return el('tr', {class: `lamp-${tone}`},
     el('th', {scope: 'row'}, el('span', {class: `bullet ${tone}`, 'aria-hidden': 'true'}), label(property)),
-    el('td', {class: tone}, word), el('td', {class: 'muted'}, detail ?? (promised ? 'promised' : 'not promised')));
+    el('td', {class: tone}, word), el('td', {class: 'muted'}, detail ? withCode(detail) : promised ? 'promised' : 'not promised'));
 }
 
 function costRow({name, value, unit, theory, note}, hasTheory) {
@@ -39,7 +39,7 @@ function costRow({name, value, unit, theory, note}, hasTheory) {
   return el('tr', {},
     el('th', {scope: 'row'}, label(name), note && el('span', {class: 'muted'}, ` ${note}`)),
     el('td', {class: 'number'}, `${number(value)}${unit ? ` ${unit}` : ''}`),
-    hasTheory && el('td', {class: 'number'}, theory ? `${theory.kind === 'bound' ? 'bound ' : ''}${number(theory.value)}` : ''),
+    hasTheory && el('td', {class: 'number theory'}, theory ? `${theory.kind === 'bound' ? 'bound ' : ''}${number(theory.value)}` : ''),
     hasTheory && el('td', {class: 'mono muted'}, theory?.formula ?? ''),
     hasTheory && el('td', {}, verdict && el('span', {class: `tag ${verdict.tone}`, title: verdict.why}, verdict.word)));
 }

@@ -66,7 +66,15 @@ test('time is in proportion, except for long gaps, which become breaks', () => {
 
 test('moments that are almost the same still stand apart', () => {
   const {xs} = timeScale([0, 1e-9, 1, 2, 3]);
-  assert.ok(xs[1] - xs[0] >= 10);
+  assert.ok(xs[1] - xs[0] >= 5);
+});
+
+test('a message of the usual delay fits on the page, however many moments there are', () => {
+  const times = Array.from({length: 1000}, (_, at) => at / 100);
+  assert.ok(timeScale(times).at(1) > 5000);
+  const {at, width} = timeScale(times, 1);
+  assert.equal(at(1), 500, 'a hundred moments, each at least visible');
+  assert.ok(width < 5000);
 });
 
 test('binary search finds the first that is at least as large', () => {
