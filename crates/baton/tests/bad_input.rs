@@ -104,7 +104,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         ),
         (
             &["sim", "central", "-n", "18446744073709551615"],
-            "18446744073709551615 processes are too many; at most 1048576, since memory is limited",
+            "18446744073709551615 entries are too many; at most 1,000,000,000 entries in all",
         ),
         (
             &["lab", "--listen", "localhost"],
