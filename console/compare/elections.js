@@ -13,9 +13,9 @@ export function electionsTable(rows) {
   const shown = rows.filter((row) => !row.refused && row.messages);
   if (shown.length === 0) return null;
   return el('div', {class: 'scroll'}, el('table', {class: 'properties'},
-    el('thead', {}, el('tr', {}, ['Algorithm', 'n', 'Who begins', 'Messages', 'in theory', 'Time (T)', 'in theory', ''].map((title) => el('th', {scope: 'col'}, label(title))))),
+    el('thead', {}, el('tr', {}, ['Algorithm', 'Who begins', 'Messages', 'in theory', 'Time (T)', 'in theory', ''].map((title) => el('th', {scope: 'col'}, label(title))))),
     el('tbody', {}, shown.map((row) => el('tr', {},
-      el('th', {scope: 'row'}, nameOf(row)), el('td', {}, row.n), el('td', {}, STARTS[row.starts] ?? row.starts),
+      el('th', {scope: 'row'}, nameOf(row)), el('td', {}, STARTS[row.starts] ?? row.starts),
       el('td', {}, el('a', {href: runAddress({algorithm: row.algorithm, n: row.n, ...(row.variant ? {variant: row.variant} : {}), load: LOADS[row.starts] ?? 'all'})}, spread(row.messages))),
       el('td', {class: 'muted'}, expected(row.expected_messages)), el('td', {}, spread(row.time)), el('td', {class: 'muted'}, expected(row.expected_time)),
       el('td', {}, row.agrees ? el('span', {class: 'tag good'}, 'agrees') : el('span', {class: 'tag bad', title: row.differences.join('; ')}, 'differs')))))));

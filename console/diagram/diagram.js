@@ -99,7 +99,8 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
     const at = seq === null ? -1 : indexOf(all, seq);
     element.dataset.seq = seq ?? '';
     toolbar.position(at + 1, all.length, at < 0 ? null : time(all[at].t, plan.scene.unit));
-    fill(now, at < 0 ? `${number(all.length)} events, ${number(plan.scene.arrows.length)} messages. Choose a moment, or press play.` : [el('b', {}, time(all[at].t, plan.scene.unit)), ' ', inWords(all[at])]);
+    if (all.length === 0) return fill(now, 'Nothing has happened yet.');
+    return fill(now, at < 0 ? `${number(all.length)} events, ${number(plan.scene.arrows.length)} messages. Choose a moment, or press play.` : [el('b', {}, time(all[at].t, plan.scene.unit)), ' ', inWords(all[at])]);
   }
 
   function contentHeight() {

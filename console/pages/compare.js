@@ -13,7 +13,7 @@ const LOADS = [['solo-random', 'One at a time'], ['all', 'All want to enter'], [
 
 export function mount(root, {about}, {api, setTitle}) {
   setTitle('Compare');
-  const state = {load: 'all', sizes: new Set(FIRST_SIZES), hidden: null, isLog: false, rows: [], elections: [], measured: new Set()};
+  const state = {load: 'all', sizes: new Set(FIRST_SIZES), hidden: null, isLog: true, rows: [], elections: [], measured: new Set()};
   let controller = null;
   const plots = el('div', {class: 'plots'});
   const names = el('div', {class: 'choices', role: 'group', 'aria-label': 'Algorithms'});
@@ -104,7 +104,9 @@ export function mount(root, {about}, {api, setTitle}) {
     const known = new Set(state.elections.map(keyOf));
     state.elections.push(...rows.filter((row) => !known.has(keyOf(row))));
     elections.hidden = state.elections.length === 0;
-    fill(elections, el('h2', {}, 'Elections'), electionsTable([...state.elections].sort((a, b) => a.algorithm.localeCompare(b.algorithm) || a.n - b.n)));
+    const n = Math.max(...state.elections.filter((row) => row.messages).map((row) => row.n));
+    const shown = state.elections.filter((row) => row.n === n).sort((a, b) => a.algorithm.localeCompare(b.algorithm));
+    fill(elections, el('h2', {}, `Elections, n = ${n}`), el('p', {class: 'muted'}, 'What it costs to choose a new leader: the least, the largest and the mean over all processes that may begin.'), electionsTable(shown));
   }
 
   function showTable() {

@@ -55,7 +55,7 @@ fn list() -> String {
             }
         }
     }
-    text + "`baton algorithms NAME` shows what an algorithm assumes and promises, its variants, and what is said about it\n"
+    text + "`baton algorithms NAME` shows what an algorithm assumes and promises, and what is said about it\n"
 }
 
 fn describe(about: &About, claims: &[Claim]) -> String {
@@ -75,13 +75,28 @@ fn describe(about: &About, claims: &[Claim]) -> String {
     text
 }
 
-/// The claim, the verdict and the command, which is never broken.
+/// The claim, the verdict and the command.
 fn claim_to_text(claim: &Claim) -> String {
     let Claim { subject, documents, measured, verdict, why, command, .. } = claim;
     let why = if why.is_empty() { String::new() } else { format!(". {why}") };
     let verdict = format!("{}: {measured}{why}", verdict.name());
-    let width = CLAIM_SUBJECT;
-    format!("{}{:width$}    $ {command}\n", aligned_to(&[(subject, documents), ("", &verdict)], width), "")
+    let indent = " ".repeat(CLAIM_SUBJECT + 4);
+    let command = continued(command, COLUMNS - indent.len() - 2).join(&format!(" \\\n{indent}    "));
+    format!("{}{indent}$ {command}\n", aligned_to(&[(subject, documents), ("", &verdict)], CLAIM_SUBJECT))
+}
+
+/// The parts of a command that are short enough for a line, each with whole options. In a shell, a backslash joins them.
+fn continued(command: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (index, option) in command.split(" --").enumerate() {
+        let option = if index == 0 { option.to_owned() } else { format!("--{option}") };
+        match lines.last_mut() {
+            // The next line begins with four spaces, and this one may end with a backslash.
+            Some(line) if line.len() + 1 + option.len() + 6 <= width => *line += &format!(" {option}"),
+            _ => lines.push(option),
+        }
+    }
+    lines
 }
 
 /// The width of the column with the subject of a claim.
@@ -162,4 +177,34 @@ fn promises(about: &About) -> Vec<&'static str> {
         return vec!["broken on purpose"];
     }
     about.promises.each().into_iter().filter(|(_, promised)| **promised).map(|(property, _)| property.name()).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::Cli;
+
+    /// The commands of all claims that begin with `begin`, parsed, with the runs that decide the claims.
+    pub fn commands_of_claims(begin: &str) -> Vec<(String, Option<Value>, Cli)> {
+        let all = ALGORITHMS.iter().flat_map(|about| claims::commands(about.name));
+        let parsed = |(command, spec): (String, Option<Value>)| {
+            let quoted = command.split('\'').enumerate();
+            let words = quoted.flat_map(|(index, part)| match index % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            });
+            let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+            (command, spec, cli)
+        };
+        all.filter(|(command, _)| command.starts_with(begin)).map(parsed).collect()
+    }
+
+    #[test]
+    fn a_long_command_is_broken_between_its_options() {
+        let command = "baton sim voting -n 3 --fault 'crash 3 @ 10' --no-detector";
+        assert_eq!(continued(command, 100), [command]);
+        assert_eq!(continued(command, 42), ["baton sim voting -n 3", "--fault 'crash 3 @ 10' --no-detector"]);
+    }
 }

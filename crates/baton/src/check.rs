@@ -419,7 +419,23 @@ fn unchecked(unchecked: &[Unchecked]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_compare::command;
+
     use super::*;
+    use crate::Command;
+    use crate::algorithms::tests::commands_of_claims;
+
+    /// What a user types is what was checked.
+    #[test]
+    fn the_command_of_a_claim_is_its_check() {
+        let all = commands_of_claims("baton check ");
+        assert!(all.len() > 15, "only {} commands", all.len());
+        for (text, _, cli) in all {
+            let Command::Check(args) = cli.command else { panic!("{text}") };
+            let algorithm = args.model.algorithm.clone().unwrap();
+            assert_eq!(command::of_check(&algorithm, &args.model.params(), &args.options()), text);
+        }
+    }
 
     #[test]
     fn memory_is_in_mib_unless_it_says_gib() {

@@ -102,8 +102,13 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::from(if fine { HELD } else { VIOLATED }))
 }
 
+/// The words of the table. The page explains its own words.
+const COLUMN_WORDS: &str = "Messages are per entry; --json and --html also count bytes. CLIENT and SYNC are the client delay and \
+    the synchronization delay, in T. BUSIEST is the number of messages that the busiest process sends and receives, per entry of \
+    the whole group.";
+
 fn to_text(rows: &[Row]) -> String {
-    let head = ["ALGORITHM", "LOAD", "N", "MESSAGES", "IN THEORY", "CLIENT", "SYNC", "BUSIEST", "BYTES", ""];
+    let head = ["ALGORITHM", "LOAD", "N", "MESSAGES", "IN THEORY", "CLIENT", "SYNC", "BUSIEST", ""];
     let mut cells = vec![head.map(String::from).to_vec()];
     let or_dash = |value: Option<f64>| value.map_or("-".into(), number);
     for row in rows {
@@ -116,11 +121,11 @@ fn to_text(rows: &[Row]) -> String {
             or_dash(row.client_delay_mean),
             or_dash(row.sync_delay_mean),
             or_dash(row.messages_per_process.map(|load| load.max)),
-            or_dash(row.bytes_per_entry),
             row.verdict(),
         ]);
     }
-    format!("{}\n{}\n", narrow_table(&cells), wrapped(&summary(rows), COLUMNS).join("\n"))
+    let summary = format!("{COLUMN_WORDS} {}", summary(rows));
+    format!("{}\n{}\n", narrow_table(&cells), wrapped(&summary, COLUMNS).join("\n"))
 }
 
 fn summary(rows: &[Row]) -> String {
@@ -137,8 +142,7 @@ fn summary(rows: &[Row]) -> String {
     let theory = if without > 0 { format!(", {without} of them without theory") } else { String::new() };
     let tolerance = number(100.0 * MEAN_TOLERANCE);
     format!(
-        "Messages and bytes are per entry; CLIENT and SYNC are the client delay and the synchronization delay, in T; BUSIEST is \
-         the number of messages that the busiest process sends and receives, per entry of the whole group. Every process stays in the critical section for {HOLD} T. A mean, or an \"about\" value, agrees within {tolerance} %. \
+        "Every process stays in the critical section for {HOLD} T. A mean, or an \"about\" value, agrees within {tolerance} %. \
          {} runs{theory}: {verdict}.{refused}",
         rows.len()
     )

@@ -299,3 +299,24 @@ impl RunArgs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use baton_compare::command;
+    use baton_sim::spec::Spec;
+
+    use crate::Command;
+    use crate::algorithms::tests::commands_of_claims;
+
+    /// What a user types is what was measured.
+    #[test]
+    fn the_command_of_a_claim_is_its_run() {
+        let all = commands_of_claims("baton sim ");
+        assert!(all.len() > 50, "only {} commands", all.len());
+        for (text, spec, cli) in all {
+            let Command::Sim(args) = cli.command else { panic!("{text}") };
+            let typed = args.run.over(Spec::default());
+            assert_eq!((command::of_run(&typed), Some(command::to_json(&typed))), (text, spec));
+        }
+    }
+}

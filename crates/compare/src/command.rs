@@ -97,7 +97,7 @@ pub fn of_check(algorithm: &str, params: &Params, options: &CheckOptions) -> Str
         LinkOrder::Unordered => "unordered",
     });
     let properties =
-        options.properties.iter().map(|all| all.iter().map(|one| one.name()).collect::<Vec<_>>().join(","));
+        options.properties.as_ref().map(|all| all.iter().map(|one| one.name()).collect::<Vec<_>>().join(","));
     let all = [
         ("n", json!(params.n)),
         ("variant", json!(params.variant)),
@@ -113,7 +113,7 @@ pub fn of_check(algorithm: &str, params: &Params, options: &CheckOptions) -> Str
         ("detectors-only", json!(detectors_only.then_some(true))),
         ("app-messages", json!(options.app_messages)),
         ("timers", json!((options.timers != defaults.timers).then_some(options.timers))),
-        ("property", json!(properties.last())),
+        ("property", json!(properties)),
         ("ignore-assumptions", json!(options.ignore_assumptions.then_some(true))),
     ];
     let given = all.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| option(name, value));

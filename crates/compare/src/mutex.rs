@@ -188,7 +188,7 @@ impl Row {
         }
         match self.expected_kind {
             Some(Kind::Exact) => "exact".into(),
-            Some(Kind::Bound) => "within bounds".into(),
+            Some(Kind::Bound) => "in bounds".into(),
             Some(Kind::Mean) => "mean".into(),
             None => "no theory".into(),
         }

@@ -15,7 +15,7 @@ pub fn check(address: SocketAddr, host: Option<&str>, origin: Option<&str>) -> R
     }
     match origin {
         // A page sends its own origin, and other programs send none.
-        Some(origin) if !origin.strip_prefix("http://").is_some_and(|site| site == host) => {
+        Some(origin) if origin.strip_prefix("http://").is_none_or(|site| site != host) => {
             Err(Refusal::foreign("the lab answers only to its own page, and this request comes from another one"))
         }
         _ => Ok(()),

@@ -6,9 +6,8 @@
 
 use serde::Serialize;
 
-use crate::patrol::{Patrol, patrol};
 use crate::tree::Tree;
-use crate::{Expectation, Kind, quorum};
+use crate::{Expectation, Kind, patrol, quorum};
 
 /// When the clients request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,8 +211,15 @@ impl Costs {
         let share = |messages: &Expectation| match busiest {
             Busiest::Unknown => None,
             Busiest::AllAlike => {
+                // "3(n-1)" becomes "6(n-1)/n", and "n" becomes "2".
                 let (all, _) = messages.formula.split_once([',', ' ']).unwrap_or((&messages.formula, ""));
-                Some(Expectation::exact(format!("2 x {all} / n"), 2.0 * messages.value / n as f64))
+                let rest = all.trim_start_matches(|char: char| char.is_ascii_digit());
+                let formula = match all[..all.len() - rest.len()].parse::<usize>() {
+                    Ok(factor) => format!("{}{rest}/n", 2 * factor),
+                    Err(_) if all == "n" => "2".to_owned(),
+                    Err(_) => format!("2{all}/n"),
+                };
+                Some(Expectation::exact(formula, 2.0 * messages.value / n as f64))
             }
             Busiest::Coordinator => Some(Expectation::exact(&messages.formula, messages.value)),
         };
@@ -287,7 +293,7 @@ fn central_elected(setting: &Setting) -> Costs {
 /// times, the token finds them like a patrol.
 fn token_ring(setting: &Setting) -> Costs {
     if setting.load == Load::Random {
-        return token_ring_at_random(setting);
+        return patrol::costs(setting);
     }
     if setting.think > 0.0 {
         return Costs::default();
@@ -305,22 +311,6 @@ fn token_ring(setting: &Setting) -> Costs {
         ..Table::default()
     }
     .look_up(setting)
-}
-
-/// The rarer the requests, the nearer the client delay is to n/2.
-fn token_ring_at_random(setting: &Setting) -> Costs {
-    let patrol = match setting.constant_delay {
-        true => patrol(setting.n, setting.hold, setting.think),
-        false => None,
-    };
-    let Some(Patrol { messages_per_entry, client_delay, sync_delay }) = patrol else { return Costs::default() };
-    Costs {
-        messages_per_entry: mean("the hops between entries, as of a patrol", messages_per_entry),
-        client_delay: mean("n/2, and more while others hold the token", client_delay),
-        sync_delay: sync_delay.and_then(|value| mean("n/3, and less if several wait", value)),
-        sync_delay_max: Some(Expectation::at_most("n-1", setting.n as f64 - 1.0)),
-        ..Costs::default()
-    }
 }
 
 /// WAKE travels along the ring to the token, and the token travels on to the sender of WAKE: together once round.

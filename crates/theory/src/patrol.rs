@@ -9,6 +9,24 @@
 //!
 //! All sums are of positive terms that may be too large for a float, so they are kept as logarithms.
 
+use crate::Expectation;
+use crate::mutex::{Costs, Setting};
+
+/// The costs of the plain token ring under random load, if every message takes T. The rarer the requests, the nearer the
+/// client delay is to n/2.
+pub fn costs(setting: &Setting) -> Costs {
+    let patrol = setting.constant_delay.then(|| patrol(setting.n, setting.hold, setting.think)).flatten();
+    let Some(Patrol { messages_per_entry, client_delay, sync_delay }) = patrol else { return Costs::default() };
+    let mean = |formula: &str, value| Some(Expectation::mean(formula, value));
+    Costs {
+        messages_per_entry: mean("hops of a patrol", messages_per_entry),
+        client_delay: mean("n/2, and more while others hold the token", client_delay),
+        sync_delay: sync_delay.and_then(|value| mean("n/3, and less if several wait", value)),
+        sync_delay_max: Some(Expectation::at_most("n-1", setting.n as f64 - 1.0)),
+        ..Costs::default()
+    }
+}
+
 /// What a client of the token ring may expect, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patrol {

@@ -161,3 +161,18 @@ fn broken_ones_cost_the_same_while_nobody_competes() {
         assert_eq!(at(broken, "", 9, Load::All), Costs::default());
     }
 }
+
+#[test]
+fn the_busiest_process_handles_its_share() {
+    let busiest = |algorithm, load| {
+        let expected = costs(&Setting::new(algorithm, 5, load)).unwrap().busiest;
+        expected.map(|expected| (expected.formula, expected.value))
+    };
+    let share = |formula: &str, value: f64| Some((formula.to_owned(), value));
+    assert_eq!(busiest("central", Load::All), share("3", 3.0), "the coordinator handles every message");
+    assert_eq!(busiest("lamport", Load::Solo), share("6(n-1)/n", 4.8));
+    assert_eq!(busiest("suzuki-kasami", Load::All), share("2", 2.0));
+    assert_eq!(busiest("token-ring", Load::Solo), share("2/n", 0.4));
+    assert_eq!(busiest("raymond", Load::All), None, "the place in the tree decides");
+    assert_eq!(busiest("lamport", Load::SoloRandom), None, "chance decides who enters most");
+}

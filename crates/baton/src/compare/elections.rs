@@ -55,7 +55,7 @@ pub fn summary(rows: &[Row]) -> String {
     };
     let runs: usize = rows.iter().map(|row| row.runs).sum();
     format!(
-        "STARTS: \"one\" is one election for each process that may begin it alone; \"all\": all processes begin at once; \"random \
+        "Starts: \"one\" is one election for each process that may begin it alone; \"all\": all processes begin at once; \"random \
          rings\": the order of the ids on the ring is random. Messages and time (in T) are those of one election: the least, the \
          largest and the mean of all runs. {runs} elections: {verdict}."
     )

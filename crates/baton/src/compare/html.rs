@@ -47,12 +47,12 @@ pub fn page(rows: &[Row], elections: &[election::Row], fairness: &[Fairness], ut
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Mutual exclusion and elections, measured against theory</title>
+<title>Locks and elections, measured against theory</title>
 <style>
 {style}</style>
 </head>
 <body>
-<h1>Mutual exclusion and elections, measured against theory</h1>
+<h1>Locks and elections, measured against theory</h1>
 <p class="lead">Processes communicate only by messages, and at most one may be in the critical section at a time. This page shows what each
 algorithm costs, and what an election of a leader costs. Every dot is measured in simulated runs. Every line is a formula. The dots should lie on the lines.</p>
 <p class="badge {class}">{badge}</p>
@@ -71,7 +71,7 @@ algorithm costs, and what an election of a leader costs. Every dot is measured i
 <footer>Made by <code>baton compare --html</code>. T is the time that a message takes. <b>Solo</b>: one request at a time; the clients take turns.
 <b>Solo-random</b>: one request at a time, by a random client. <b>All</b>: all clients always want to enter. <b>Random</b>: all clients request
 at random times. <b>Client delay</b>: the time from a request to its entry. <b>Sync delay</b>: the time from one client's exit to the next client's
-entry while a request waits. Point at a dot or a name to highlight it.</footer>
+entry while a request waits. <b>Busiest process</b>: the most messages that one process sends and receives, per entry of the whole group. Point at a dot or a name to highlight it.</footer>
 </body>
 </html>
 "#
@@ -196,14 +196,7 @@ impl Plot {
             let Some(first) = own.first() else { continue };
             let colour = algorithms.iter().position(|algorithm| *algorithm == first.algorithm).unwrap_or_default();
             let one = self.series(name, Colour { index: colour, dashed: first.variant.is_some() }, &own);
-            if one.dots.is_empty() {
-                continue;
-            }
-            // Identical lines become one line with several names.
-            match series.iter_mut().find(|other| coincide(other, &one)) {
-                Some(other) => other.names.push(name.clone()),
-                None => series.push(one),
-            }
+            add(&mut series, one);
         }
         by_size(self.title, self.axis, &series, KEY, self.explanation)
     }
@@ -239,6 +232,17 @@ fn by_size(title: &str, axis: &str, series: &[Series], key: &str, explanation: &
     let y = Axis::log(axis, dots().map(|dot| dot.at.1).chain(in_theory).chain(ranges));
     let svg = lines(title, &Axis::log_at("n, the number of processes", &sizes), &y, series);
     Some(figure(title, key, &svg, explanation))
+}
+
+/// Adds a series that has dots. Identical lines become one line with several names.
+fn add(all: &mut Vec<Series>, one: Series) {
+    if one.dots.is_empty() {
+        return;
+    }
+    match all.iter_mut().find(|other| coincide(other, &one)) {
+        Some(other) => other.names.extend(one.names),
+        None => all.push(one),
+    }
 }
 
 /// A formula without its explanation.

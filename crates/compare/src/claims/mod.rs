@@ -81,6 +81,12 @@ pub fn of(algorithm: &str) -> Result<Vec<Claim>, ClaimError> {
     said(algorithm).into_iter().map(Said::decide).collect()
 }
 
+/// The commands of all claims about an algorithm, and their runs as in [`Claim::spec`]. Runs nothing.
+pub fn commands(algorithm: &str) -> Vec<(String, Option<Value>)> {
+    let all = said(algorithm);
+    all.iter().map(|said| (said.shown.command(), said.shown.spec().map(command::to_json))).collect()
+}
+
 fn said(algorithm: &str) -> Vec<Said> {
     let Ok(about) = find(algorithm) else { return Vec::new() };
     match about.family {

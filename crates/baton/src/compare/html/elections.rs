@@ -8,7 +8,7 @@ use baton_theory::Kind;
 
 use super::super::chart::{Colour, Dot, Series, escape};
 use super::super::elections::{HEAD, cells};
-use super::{by_size, distinct, short, table_head};
+use super::{add, by_size, distinct, short, table_head};
 
 const KEY: &str = "Dots are means, lines are theory, and a thin vertical line goes from the cheapest election to the dearest one. Thin \
                    broken lines join dots for which there is no theory.";
@@ -48,15 +48,12 @@ pub fn figures(rows: &[Row]) -> String {
 impl Plot {
     fn draw(&self, rows: &[Row]) -> Option<String> {
         let algorithms = distinct(rows.iter().map(|row| row.algorithm));
-        let series: Vec<Series> = distinct(rows.iter().map(|row| (row.algorithm, row.variant, row.starts)))
-            .into_iter()
-            .map(|of| {
-                let own: Vec<&Row> = rows.iter().filter(|row| (row.algorithm, row.variant, row.starts) == of).collect();
-                let index = algorithms.iter().position(|algorithm| *algorithm == of.0).unwrap_or_default();
-                self.series(Colour { index, dashed: of.2 != Starts::One }, &own)
-            })
-            .filter(|series| !series.dots.is_empty())
-            .collect();
+        let mut series: Vec<Series> = Vec::new();
+        for of in distinct(rows.iter().map(|row| (row.algorithm, row.variant, row.starts))) {
+            let own: Vec<&Row> = rows.iter().filter(|row| (row.algorithm, row.variant, row.starts) == of).collect();
+            let index = algorithms.iter().position(|algorithm| *algorithm == of.0).unwrap_or_default();
+            add(&mut series, self.series(Colour { index, dashed: of.2 != Starts::One }, &own));
+        }
         by_size(self.title, self.axis, &series, KEY, self.explanation)
     }
 
@@ -91,7 +88,7 @@ fn label(row: &Row) -> String {
 }
 
 pub fn table(rows: &[Row]) -> String {
-    let mut html = table_head(&HEAD);
+    let mut html = table_head(&HEAD).replace("<table>", r#"<table class="elections">"#);
     let mut last = String::new();
     for row in rows {
         let (name, cells) = (row.name(), cells(row));
