@@ -1,5 +1,8 @@
 // The request of a check, from the fields of its form. Pure functions.
 
+import {defaultRules, handAddress} from '../hand/rules.js';
+import {newTree, step} from '../hand/tree.js';
+
 const COUNTS = ['entries', 'crash', 'recover', 'loss', 'duplicate', 'suspect', 'timers'];
 
 /** `{spec, options}`; empty fields and zero faults are left out, except where zero means something. */
@@ -29,6 +32,12 @@ export function verdict({result, property, detail, steps, states, properties = [
     return {tone: 'good', text: `Holds in every state: ${properties.join(', ')}`, detail: open};
   }
   return {tone: 'warn', text: 'No verdict within the limits', detail: detail ?? `${states.toLocaleString('en')} states were looked at, and there are more`};
+}
+
+/** The address at which the steps of a counterexample are repeated by hand. */
+export function byHand(spec, actions, algorithm) {
+  const tree = actions.reduce((grown, action) => step(grown, action), newTree());
+  return handAddress({spec, rules: defaultRules(algorithm), tree, paused: [], algorithm});
 }
 
 const capital = (text = '') => text.charAt(0).toUpperCase() + text.slice(1);

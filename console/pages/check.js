@@ -1,8 +1,6 @@
 // Run the checker on a small group, with progress and a stop button, and open its counterexample.
 
-import {request, verdict} from '../check/options.js';
-import {defaultRules, handAddress} from '../hand/rules.js';
-import {newTree, step} from '../hand/tree.js';
+import {byHand, request, verdict} from '../check/options.js';
 import {button, copy, el, field, fill, select, withCode} from '../lib/dom.js';
 import {number} from '../lib/format.js';
 import {VERSION, address, specOf} from '../lib/route.js';
@@ -76,17 +74,10 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     fill(result,
       el('div', {id: 'verdict'}, headlineBox(verdict(report))),
       el('p', {class: 'muted'}, `${number(report.states)} states, ${number(report.transitions)} transitions, ${number(report.depth)} steps deep, ${number(report.seconds, 2)} s.`),
-      actions && el('p', {class: 'row'}, el('a', {class: 'button', href: byHand(spec, actions)}, 'Open the counterexample by hand')),
+      actions && el('p', {class: 'row'}, el('a', {class: 'button', href: byHand(spec, actions, about.algorithms.find(({name}) => name === spec.algorithm))}, 'Open the counterexample by hand')),
       stage,
       el('section', {class: 'again'}, text?.length > 0 && [el('h2', {}, 'The counterexample as text'), el('ol', {class: 'steps'}, text.map((line) => el('li', {}, line)))], el('h2', {}, 'Do it again'), el('p', {class: 'command'}, el('code', {tabindex: '0'}, command), copying)));
     if (scene) close = createViewer(stage, {api, scene, source: trace ? {trace} : null, name: 'Space-time diagram of the counterexample'}).destroy;
-  }
-
-  function byHand(spec, actions) {
-    const tree = newTree();
-    for (const action of actions) step(tree, action);
-    const algorithm = about.algorithms.find(({name}) => name === spec.algorithm);
-    return handAddress({spec, rules: defaultRules(algorithm), tree, paused: [], algorithm});
   }
 
   if (given.spec && query.options !== undefined) check();

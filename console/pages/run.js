@@ -8,7 +8,7 @@ import {explained} from '../lib/tooltip.js';
 import {createControls} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
-import {counterparts, groupOf, promisedBy, withAlgorithm} from '../run/spec.js';
+import {counterparts, groupOf, momentsOf, promisedBy, withAlgorithm} from '../run/spec.js';
 
 const FIRST = {algorithm: 'ricart-agrawala', n: 3, entries: 9};
 
@@ -18,6 +18,9 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
   let controller = null;
   let diagrams = [];
   let moment = null;
+  // The diagram whose moments the panel shows, and how to change it.
+  let watched = 0;
+  let watch = () => {};
 
   const title = el('h1', {});
   const intro = el('div', {class: 'intro'});
@@ -105,25 +108,26 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
       el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, spec, algorithm}) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, spec.algorithm), reportOf(run, promisedBy(algorithm, about.algorithms))))),
       reproduce(specs, runs));
     moment = createMoment(side, {api});
+    watch = (at) => {
+      const {source, why} = momentsOf(specs[at], pairs[at].algorithm);
+      watched = at;
+      moment.of(source, runs[at].scene.unit, why);
+    };
     diagrams = pairs.map(({run, spec, element}, at) => {
       const diagram = createDiagram(element, {
         name: `Space-time diagram of ${spec.algorithm}`, compact: pairs.length > 1,
-        onSelect: (seq) => chosen(at, seq, spec, run),
+        onSelect: (seq) => chosen(at, seq),
         onSpacing: (spacing) => { state.spacing = spacing; note(); },
       });
       diagram.show(run.scene, {spacing: state.spacing, seq: at === 0 && Number.isFinite(state.seq) ? state.seq : null});
       return diagram;
     });
-    moment.of({spec: specs[0]}, runs[0].scene.unit);
+    watch(0);
     if (Number.isFinite(state.seq) && state.seq !== null) moment.at(state.seq);
   }
 
-  let watched = 0;
-  function chosen(at, seq, spec, run) {
-    if (watched !== at) {
-      watched = at;
-      moment.of({spec}, run.scene.unit);
-    }
+  function chosen(at, seq) {
+    if (watched !== at) watch(at);
     moment.at(seq);
     if (at === 0) {
       state.seq = seq;
@@ -150,7 +154,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
         const copying = button('Copy', () => copy(run.command, copying), {class: 'button', 'aria-label': 'Copy the command'});
         return el('p', {class: 'command'}, el('code', {tabindex: '0'}, run.command), copying);
       }),
-      el('div', {class: 'row'}, link, el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step by hand')));
+      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step by hand')));
   }
 
   const given = specOf(query);

@@ -10,6 +10,7 @@ const WAIT = 90;
 export function createMoment(element, {api, brief = false}) {
   let source = null;
   let unit = 'T';
+  let missing = null;
   let before = null;
   let controller = null;
   element.classList.add('moment');
@@ -45,7 +46,8 @@ export function createMoment(element, {api, brief = false}) {
     ask.cancel();
     controller?.abort();
     before = null;
-    fill(element, el('h2', {}, 'Choose a moment'), el('p', {class: 'muted'}, 'Click the diagram, step, or press play. This panel then shows the state of each process in the words of the algorithm, and what the step did.'), !brief && legend());
+    const invitation = missing ? withCode(`The states of the processes cannot be shown: ${missing}.`) : 'Click the diagram, step, or press play. This panel then shows the state of each process in the words of the algorithm, and what the step did.';
+    fill(element, el('h2', {}, missing ? 'How to read it' : 'Choose a moment'), el('p', {class: 'muted'}, invitation), !brief && legend());
   }
 
   function show({seq, t, text, processes, pending}) {
@@ -60,9 +62,10 @@ export function createMoment(element, {api, brief = false}) {
 
   idle();
   return {
-    /** What the moments are of: `{spec}`, `{trace}` or `{upload, otherwise}`; null if they cannot be asked for. */
-    of(request, itsUnit) {
+    /** What the moments are of: `{spec}`, `{trace}` or `{upload, otherwise}`; null if they cannot be asked for, and `why`. */
+    of(request, itsUnit, why = null) {
       source = request;
+      missing = why?.replace(/\.$/, '') ?? null;
       unit = itsUnit;
       idle();
     },

@@ -1,7 +1,7 @@
 // A diagram with the panel of the chosen moment beside it. Pages that show one run use it.
 
 import {createDiagram} from '../diagram/diagram.js';
-import {el, fill, withCode} from '../lib/dom.js';
+import {el, fill} from '../lib/dom.js';
 import {createMoment} from './moment.js';
 
 /**
@@ -15,8 +15,7 @@ export function createViewer(element, {api, scene, source, why = null, name, seq
   const moment = createMoment(side, {api, brief});
   const diagram = createDiagram(stage, {name, onSelect: (chosen) => moment.at(chosen)});
   diagram.show(scene, {seq});
-  moment.of(source, scene.unit);
-  if (!source && why) side.prepend(el('p', {class: 'notice'}, withCode(`The states of the processes cannot be shown: ${why}`)));
+  moment.of(source, scene.unit, why);
   if (seq !== null) moment.at(seq);
   return {
     select(chosen) {

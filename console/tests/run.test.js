@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
 
-import {request, verdict} from '../check/options.js';
+import {byHand, request, verdict} from '../check/options.js';
+import {readAddress} from '../hand/rules.js';
+import {actionsTo} from '../hand/tree.js';
+import {parse} from '../lib/route.js';
 import {halves, write} from '../run/faults.js';
-import {applies, counterparts, fromForm, groupOf, withAlgorithm} from '../run/spec.js';
+import {applies, counterparts, fromForm, groupOf, momentsOf, withAlgorithm} from '../run/spec.js';
 import {agreement, costs, judged, promises} from '../run/verdict.js';
 
 test('a form becomes a spec without empty fields and defaults, always in the same order', () => {
@@ -26,6 +29,11 @@ test('a run beside another keeps all but the algorithm and what it does not know
   const all = [{name: 'a', cured: null}, {name: 'a-1', cured: 'a'}, {name: 'b', cured: null}];
   assert.deepEqual([counterparts(all[0], all), counterparts(all[1], all), counterparts(all[2], all)].map((found) => found.map(({name}) => name)), [['a-1'], ['a'], []]);
   assert.deepEqual(groupOf({algorithm: 'a', n: 3, seed: 4, faults: []}), {algorithm: 'a', n: 3});
+});
+
+test('moments are asked only of runs that can be repeated', () => {
+  assert.deepEqual(momentsOf({algorithm: 'a'}, {family: 'mutex'}), {source: {spec: {algorithm: 'a'}}, why: null});
+  assert.equal(momentsOf({algorithm: 'heartbeat'}, {family: 'detector'}).source, null);
 });
 
 test('faults are written as the simulator reads them', () => {
@@ -70,6 +78,14 @@ test('measured values are compared by the kind of their theory', () => {
 test('a check asks only for what differs from the defaults', () => {
   const values = {algorithm: 'maekawa', n: '3', variant: '', entries: '', order: '', property: 'order', crash: '0', recover: '0', loss: '1', duplicate: '', suspect: '', timers: '', ignore_assumptions: true};
   assert.deepEqual(request(values), {spec: {algorithm: 'maekawa', n: 3}, options: {recover: 0, loss: 1, property: 'order', ignore_assumptions: true}});
+});
+
+test('a counterexample is repeated by hand step by step', () => {
+  const actions = [{user: {process: 0, wish: 'request'}}, {user: {process: 1, wish: 'request'}}, {deliver: {message: 0}}];
+  const algorithm = {name: 'a', assumes: []};
+  const {tree, spec} = readAddress(parse(byHand({algorithm: 'a', n: 2}, actions, algorithm)).query, [algorithm]);
+  assert.deepEqual(actionsTo(tree, tree.current), actions);
+  assert.deepEqual(spec, {algorithm: 'a', n: 2});
 });
 
 test('the verdict of a check is one sentence', () => {
