@@ -101,8 +101,8 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     fill(result,
       pairs.length > 1 && beside,
       el('div', {class: `run-grid ${pairs.length > 1 ? 'two' : ''}`},
-        pairs.map(({run, spec, element, algorithm}) => el('section', {class: 'run-one', 'aria-label': spec.algorithm},
-          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, promisedBy(algorithm, about.algorithms)), pairs.length === 1 && beside),
+        pairs.map(({run, spec, element, algorithm}, at) => el('section', {class: 'run-one', 'aria-label': spec.algorithm},
+          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, promisedBy(algorithm, about.algorithms)), toViolation(run.scene, at), pairs.length === 1 && beside),
           run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`),
           element)), side),
       el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, spec, algorithm}) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, spec.algorithm), reportOf(run, promisedBy(algorithm, about.algorithms))))),
@@ -124,6 +124,15 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     });
     watch(0);
     if (Number.isFinite(state.seq) && state.seq !== null) moment.at(state.seq);
+  }
+
+  /** A violation may lie far to the right, so that a click leads to it. */
+  function toViolation({violations}, at) {
+    if (violations.length === 0) return null;
+    return button('Show where', () => {
+      diagrams[at].select(violations[0].seq);
+      chosen(at, violations[0].seq);
+    }, {class: 'link'});
   }
 
   function chosen(at, seq) {
