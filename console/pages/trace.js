@@ -50,14 +50,14 @@ export function mount(root, {about}, {api, setTitle}) {
     fill(result, el('p', {class: 'notice bad', role: 'alert'}, withCode(said)));
   }
 
-  function show(name, text, {id, header, report, unjudged, scene, truncated, replayable, why}) {
+  function show(name, text, {id, header, report, unjudged, scene, records, truncated, replayable, why}) {
     const stage = el('div', {});
     const findings = report && judged(report);
     setTitle(name);
     fill(result,
       el('header', {class: 'run-title'},
         el('h2', {}, name),
-        el('p', {class: 'muted'}, [header.algorithm, header.variant, plural(header.processes, 'process', 'processes'), plural(scene.records, 'record')].filter(Boolean).join(' · ')),
+        el('p', {class: 'muted'}, [header.algorithm, header.variant, plural(header.processes, 'process', 'processes'), plural(records, 'record')].filter(Boolean).join(' · ')),
         findings && headlineBox(findings.headline),
         unjudged && el('p', {class: 'notice'}, withCode(`The trace cannot be judged: ${unjudged}`)),
         truncated && el('p', {class: 'notice'}, sentence(truncated.why))),

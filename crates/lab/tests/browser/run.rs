@@ -13,8 +13,10 @@ async fn until_shown(page: &Page) {
 
 /// Number of colours in the diagram.
 const COLOURS: &str = "(() => {
-    const canvas = document.querySelector('.diagram-canvas');
-    const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const drawn = document.querySelector('.diagram-canvas');
+    const copy = new OffscreenCanvas(drawn.width, drawn.height).getContext('2d', {willReadFrequently: true});
+    copy.drawImage(drawn, 0, 0);
+    const {data} = copy.getImageData(0, 0, drawn.width, drawn.height);
     return new Set(new Uint32Array(data.buffer)).size;
 })()";
 
