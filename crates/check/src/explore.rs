@@ -568,6 +568,9 @@ mod tests {
         let explore = |bounds: &Bounds| explore(&mut Counters::new(9, 99), bounds, &|_| {}).end;
         assert!(matches!(explore(&Bounds { memory: Memory::at_most(1), ..NO_BOUND }), End::MemoryLimit));
         assert!(matches!(explore(&Bounds { time: Some(Duration::ZERO), ..NO_BOUND }), End::Time));
+        let stop = |stop| Bounds { stop: Some(Arc::new(AtomicBool::new(stop))), ..NO_BOUND };
+        assert!(matches!(explore(&stop(true)), End::Stopped));
+        assert!(matches!(explore(&stop(false)), End::Complete));
     }
 
     #[test]
