@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::driver::{Page, in_lab};
 
 /// A page that is worth a picture: its name, its address, and what is there when it is complete.
-const PAGES: [(&str, &str, &str); 9] = [
+const PAGES: [(&str, &str, &str); 10] = [
     ("home", "#/", "document.querySelector('.hero .diagram').dataset.events > 0"),
     (
         "run",
@@ -15,7 +15,7 @@ const PAGES: [(&str, &str, &str); 9] = [
         "document.querySelector('.moment').dataset.seq === '60'",
     ),
     (
-        "story",
+        "beside",
         "#/run?v=1&spec={\"algorithm\":\"ricart-agrawala-time-only\",\"n\":2}&beside=ricart-agrawala",
         "document.querySelectorAll('.run-one .diagram[data-events]').length === 2",
     ),
@@ -36,6 +36,7 @@ const PAGES: [(&str, &str, &str); 9] = [
         "#/check?v=1&spec={\"algorithm\":\"maekawa-no-inquire\",\"n\":3}&options={}",
         "document.querySelector('.check-result .diagram').dataset.violations > 0",
     ),
+    ("trace", "#/trace", "document.querySelector('.drop')"),
     (
         "algorithm",
         "#/algorithm/suzuki-kasami",
@@ -50,6 +51,7 @@ async fn emulate(page: &Page, width: u32, height: u32, theme: &str) {
     let is_phone = width < 800;
     let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
     page.devtools("Emulation.setDeviceMetricsOverride", screen).await;
+    page.devtools("Emulation.setScrollbarsHidden", json!({"hidden": true})).await;
     let features = json!([
         {"name": "prefers-color-scheme", "value": theme},
         {"name": "prefers-reduced-motion", "value": "reduce"},
