@@ -42,6 +42,8 @@ async function show() {
     if (link.dataset.page === (SECTION[page] ?? page)) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
+  // On a phone the navigation is wider than the page.
+  document.querySelector('nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'});
   const root = el('div', {class: `page page-${page in PAGES ? page : 'missing'}`});
   fill(main, root);
   scrollTo(0, 0);

@@ -80,5 +80,8 @@ export function apart(labels, room, top, bottom) {
 
 /** A colour for each name, by its place among all names. */
 export function colourOf(names) {
-  return new Map([...new Set(names)].map((name, at) => [name, at % 12]));
+  const all = [...new Set(names)];
+  // There are fewer colours than names. Variants are hidden at first, so they come last.
+  const ranked = [...all].sort((a, b) => a.includes('(') - b.includes('('));
+  return new Map(all.map((name) => [name, ranked.indexOf(name) % 12]));
 }

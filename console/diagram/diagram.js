@@ -180,7 +180,7 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
   const observer = new ResizeObserver(() => {
     if (stage.clientWidth === Math.round(state.width)) return;
     measure();
-    if (state.plan) change(clamp(state.view, bounds()));
+    if (state.plan) change(bare ? fit(bounds().end, bounds().width, MARGIN) : clamp(state.view, bounds()));
   });
   observer.observe(stage);
   const stopTheme = onThemeChange(() => {

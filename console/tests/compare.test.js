@@ -35,6 +35,7 @@ test('labels keep their distance and stay in the field', () => {
 
 test('colours are given by place, and again after twelve', () => {
   assert.deepEqual([...colourOf(['a', 'b', 'a'])], [['a', 0], ['b', 1]]);
+  assert.deepEqual([...colourOf(['a', 'a (x)', 'b'])], [['a', 0], ['a (x)', 2], ['b', 1]]);
 });
 
 test('what an algorithm survives follows from its assumptions, and the trial breaks them on purpose', () => {

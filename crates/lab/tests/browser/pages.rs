@@ -51,7 +51,6 @@ async fn emulate(page: &Page, width: u32, height: u32, theme: &str) {
     let is_phone = width < 800;
     let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
     page.devtools("Emulation.setDeviceMetricsOverride", screen).await;
-    page.devtools("Emulation.setScrollbarsHidden", json!({"hidden": true})).await;
     let features = json!([
         {"name": "prefers-color-scheme", "value": theme},
         {"name": "prefers-reduced-motion", "value": "reduce"},
@@ -65,8 +64,9 @@ fn each_page_fits_on_both_widths_in_both_themes() {
     let folder = std::env::var_os("SCREENSHOTS").map(PathBuf::from);
     in_lab(async |page| {
         for (name, address, complete) in PAGES {
-            page.open(address).await;
             for (width_name, width, height) in WIDTHS {
+                emulate(page, width, height, "light").await;
+                page.open(address).await;
                 for theme in ["light", "dark"] {
                     emulate(page, width, height, theme).await;
                     page.until(complete).await;
