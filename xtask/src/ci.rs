@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{cargo, output, purity, root, succeed};
+use crate::{browser, cargo, output, purity, root, succeed};
 
 /// Runs all checks, the quick ones first, and stops at the first failure.
 pub fn run() -> Result<(), String> {
     let start = Instant::now();
+    step("a browser", browser::provide)?;
     check_source()?;
     step("tests", || succeed(&mut cargo(&["test", "--workspace", "--locked"])))?;
     step("documentation", || {

@@ -1,7 +1,8 @@
 //! Developer tasks: `cargo xtask ci` runs all checks, `cargo xtask bench` measures, `cargo xtask peers` and `cargo xtask
-//! faults` break groups and clusters of real processes.
+//! faults` break groups and clusters of real processes, `cargo xtask screenshots` takes the pictures of the lab.
 
 mod bench;
+mod browser;
 mod ci;
 mod faults;
 mod peers;
@@ -24,6 +25,8 @@ enum Task {
     Bench(bench::Args),
     Faults(faults::Args),
     Peers(peers::Args),
+    /// Take the pictures of the lab in docs/images with a headless browser
+    Screenshots,
 }
 
 fn main() -> ExitCode {
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Faults(args) => faults::run(&args),
         Task::Peers(args) => peers::run(&args),
+        Task::Screenshots => browser::take_pictures(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,14 +4,17 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_protocol::registry::{ALGORITHMS, Family};
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::faults::Fault;
 use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
+use baton_sim::progress::Watch;
 use baton_sim::replay::replay;
-use baton_sim::run::{Options, run};
+use baton_sim::run::{Options, RunError, run};
 use baton_sim::spec::Spec;
 use baton_trace::{Event, Header, Record};
 
@@ -582,4 +585,17 @@ fn nothing_of_an_earlier_life_arrives() {
         }
         assert_eq!(lost, 4, "{recovery}");
     }
+}
+
+#[test]
+fn a_run_ends_soon_after_it_is_stopped() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut options = Options::new("central", 3);
+    // Without the stop this would take hours.
+    options.workload.entries = 1_000_000_000;
+    options.events_max = u64::MAX;
+    let by_watcher = Arc::clone(&stop);
+    options.watch = Some(Watch(Arc::new(move |_| by_watcher.store(true, Ordering::Relaxed))));
+    options.stop = Some(stop);
+    assert!(matches!(run(&options, None), Err(RunError::Stopped)));
 }

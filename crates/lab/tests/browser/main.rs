@@ -1,0 +1,11 @@
+//! The lab in a real browser, headless Chromium. Each test has a browser and a lab of its own. After each test the console
+//! of the browser must be empty, and every request must have gone to the lab.
+
+mod check;
+mod driver;
+mod hand;
+mod hostile;
+mod javascript;
+mod pages;
+mod run;
+mod trace;
