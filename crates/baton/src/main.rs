@@ -9,6 +9,7 @@ mod crew;
 mod demo;
 mod extent;
 mod group;
+mod lab;
 mod lock;
 mod lock_info;
 mod locks;
@@ -63,6 +64,7 @@ enum Command {
     Status(status::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
+    Lab(lab::Args),
     Soak(soak::Args),
     Trace(trace::Args),
 }
@@ -117,6 +119,7 @@ fn run() -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Trace(args) => trace::run(&args),
     }

@@ -104,6 +104,14 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
             &["sim", "centrall"],
             "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
         ),
+        (
+            &["sim", "central", "-n", "18446744073709551615"],
+            "18446744073709551615 entries are too many; at most 1,000,000,000 entries in all",
+        ),
+        (
+            &["lab", "--listen", "localhost"],
+            "invalid value 'localhost' for '--listen <ADDRESS>': invalid socket address syntax; see `baton lab --help`",
+        ),
         (&["sim", "central", "-n", "x"], "'x' is not a whole number from 0 on, for '-n <N>'; see `baton sim --help`"),
         (&["sim", "central", "-n", "-1"], "'-1' is not a whole number from 0 on, for '-n <N>'; see `baton sim --help`"),
         (

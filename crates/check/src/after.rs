@@ -5,6 +5,7 @@
 //! for the next action, and no more.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_protocol::ProcessId;
 use baton_protocol::election::Election;
@@ -76,8 +77,12 @@ pub struct Followed<S> {
 }
 
 /// Follows a list of actions through the model.
-pub fn follow<M: Staged>(model: &mut M, actions: &[StageAction]) -> Result<Followed<StateOf<M>>, CheckError> {
-    let mut way = Way::begin(model);
+pub fn follow<M: Staged>(
+    model: &mut M,
+    actions: &[StageAction],
+    stop: Option<&AtomicBool>,
+) -> Result<Followed<StateOf<M>>, CheckError> {
+    let mut way = Way::begin(model, stop);
     for (place, action) in actions.iter().enumerate() {
         let refused = |why| CheckError::After { number: place + 1, action: action.to_string(), why };
         way.take(action, place == 0).map_err(refused)?;
@@ -88,6 +93,7 @@ pub fn follow<M: Staged>(model: &mut M, actions: &[StageAction]) -> Result<Follo
 /// The path through a list of actions so far.
 struct Way<'m, M: Staged> {
     model: &'m mut M,
+    stop: Option<&'m AtomicBool>,
     /// The state at the end of the path, or the violation there.
     next: Result<StateOf<M>, Violation>,
     path: Vec<usize>,
@@ -117,9 +123,10 @@ enum Wanted<'a> {
 
 impl<'m, M: Staged> Way<'m, M> {
     /// Starts all processes. All choices at the start are 0, because the list of actions begins after it.
-    fn begin(model: &'m mut M) -> Self {
+    fn begin(model: &'m mut M, stop: Option<&'m AtomicBool>) -> Self {
         let Successor { action, next } = expand(model, None).successors.swap_remove(0);
-        let mut way = Way { model, next, path: vec![0], letters: BTreeMap::new(), messages: 0, script: Vec::new() };
+        let mut way =
+            Way { model, stop, next, path: vec![0], letters: BTreeMap::new(), messages: 0, script: Vec::new() };
         if let Action::Start(outcomes) = action {
             (0..).zip(outcomes).for_each(|(at, outcome)| way.number(at, outcome));
         }
@@ -192,6 +199,9 @@ impl<'m, M: Staged> Way<'m, M> {
     /// Takes the wanted step. Lets time pass until the step is possible.
     fn step(&mut self, wanted: &Wanted) -> Result<(), String> {
         for _ in 0..TICKS_MAX {
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err("the check was stopped".into());
+            }
             let state =
                 self.next.as_ref().map_err(|wrong| format!("{} is violated before this action", wrong.property))?;
             let mut successors = expand(self.model, Some(state)).successors;

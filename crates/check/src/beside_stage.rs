@@ -234,7 +234,7 @@ impl Walks<'_> {
         assert_eq!(on_their_way(&told.records, &pair.stage), in_flight.count(), "{place}: messages in the story");
         if exact {
             // The model can be led to where the walk has ended.
-            let followed = follow(&mut pair.model, &pair.done).unwrap_or_else(|why| panic!("{place}: {why}"));
+            let followed = follow(&mut pair.model, &pair.done, None).unwrap_or_else(|why| panic!("{place}: {why}"));
             followed.next.into_iter().for_each(|state| pair.assert_alike(&state, &format!("{place}, at the end")));
         }
         match replay(&header, &told.records) {

@@ -258,6 +258,7 @@ impl Checker<'_> {
             memory: self.options.memory.map_or_else(Memory::most_of_what_is_free, Memory::at_most),
             time: self.options.time,
             threads: self.options.threads.unwrap_or_else(cores),
+            stop: self.options.stop.clone(),
         }
     }
 
@@ -284,7 +285,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let (started, bounds) = (Instant::now(), self.bounds());
-        let Followed { next, path } = follow(model, &self.options.after)?;
+        let Followed { next, path } = follow(model, &self.options.after, self.options.stop.as_deref())?;
         let explored = match next {
             Ok(start) => explore(&mut StartingAt { model, start }, &bounds, &|progress| self.watch(progress)),
             Err(violation) => {
@@ -377,9 +378,7 @@ impl CheckReport {
         self.result = end.verdict();
         (self.property, self.detail) = match end {
             End::Violated { violation, .. } => (Some(violation.property), Some(violation.detail.clone())),
-            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::TooWide | End::Time => {
-                (None, bounds.why(end))
-            }
+            _ => (None, bounds.why(end)),
         };
     }
 

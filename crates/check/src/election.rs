@@ -383,7 +383,7 @@ mod tests {
         let recovery = Recovery { memory: &[], after_reports: true };
         let setting = Setting { times, faults: Faults::NONE, recovery, survivors: None };
         let mut model = ElectionModel::new(&group, LinkOrder::Unordered, setting, &[Property::Safety]);
-        let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1 };
+        let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1, stop: None };
         match explore(&mut model, &bounds, &|_| {}).end {
             End::Violated { violation, .. } => Some(violation.detail),
             End::Complete => None,

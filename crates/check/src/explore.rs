@@ -9,6 +9,8 @@
 //! discovery. So the states, their order and the counterexample are the same for any number of threads.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,11 +84,16 @@ pub struct Bounds {
     /// The longest time. None: no limit.
     pub time: Option<Duration>,
     pub threads: usize,
+    /// Set by the caller to stop the exploration. None: nothing stops it.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Bounds {
     /// The bound that ends an exploration after `elapsed`, if it is about to need `more` bytes.
     fn reached(&self, elapsed: Duration, now: MemoryNow, more: usize) -> Option<End> {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Some(End::Stopped);
+        }
         if self.time.is_some_and(|time| elapsed >= time) {
             return Some(End::Time);
         }
@@ -112,6 +119,7 @@ impl Bounds {
                 Some(format!("the limit of {} {name} is reached", tenths(bytes / unit)))
             }
             End::TooWide => Some(format!("a step has more than {BRANCHES_MAX} outcomes")),
+            End::Stopped => Some("the check was stopped".to_owned()),
             End::MachineFull => Some("the machine has almost no free memory left".to_owned()),
             End::Time => {
                 let seconds = self.time.unwrap_or_default().as_secs_f64();
@@ -166,6 +174,8 @@ pub enum End {
     /// A step had too many outcomes to look at all of them.
     TooWide,
     Time,
+    /// The caller stopped the exploration.
+    Stopped,
     Violated {
         violation: Violation,
         /// The path: the index of the successor to take, at the start and in each state from there on.
@@ -177,7 +187,9 @@ impl End {
     pub fn verdict(&self) -> Verdict {
         match self {
             End::Complete => Verdict::Holds,
-            End::Limit | End::MemoryLimit | End::MachineFull | End::TooWide | End::Time => Verdict::Limit,
+            End::Limit | End::MemoryLimit | End::MachineFull | End::TooWide | End::Time | End::Stopped => {
+                Verdict::Limit
+            }
             End::Violated { .. } => Verdict::Violated,
         }
     }
@@ -186,7 +198,7 @@ impl End {
     pub fn steps(&self) -> Option<usize> {
         match self {
             End::Violated { path, .. } => Some(path.len() - 1),
-            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::TooWide | End::Time => None,
+            _ => None,
         }
     }
 }
@@ -479,7 +491,7 @@ mod tests {
         }
 
         fn explore(&mut self, limit: usize, threads: usize) -> Explored {
-            explore(self, &Bounds { limit, memory: Memory::UNBOUNDED, time: None, threads }, &|_| {})
+            explore(self, &Bounds { limit, memory: Memory::UNBOUNDED, time: None, threads, stop: None }, &|_| {})
         }
     }
 
@@ -548,7 +560,8 @@ mod tests {
         assert!(matches!(Counters::new(9, 99).explore(100, 1).end, End::Complete));
     }
 
-    const NO_BOUND: Bounds = Bounds { limit: usize::MAX, memory: Memory::UNBOUNDED, time: None, threads: 1 };
+    const NO_BOUND: Bounds =
+        Bounds { limit: usize::MAX, memory: Memory::UNBOUNDED, time: None, threads: 1, stop: None };
 
     #[test]
     fn no_memory_and_no_time_are_no_verdict() {

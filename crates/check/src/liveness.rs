@@ -437,7 +437,7 @@ mod tests {
             recovery: Recovery::of(Crashes::Never, false, false),
         };
         let mut model = MutexModel::new(&group, LinkOrder::Unordered, budget, &[Property::Liveness]);
-        let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1 };
+        let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1, stop: None };
         starve(&mut model, &bounds, &|_| {}).end
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use baton_protocol::detector::Detector;
@@ -46,6 +47,8 @@ pub struct Options {
     /// among these actions count against the limits above.
     pub after: Vec<Action>,
     pub watch: Option<Watch>,
+    /// Another thread sets it to stop the check, which then ends without a verdict.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Receives the progress of a check.
@@ -76,6 +79,7 @@ impl Default for Options {
             ignore_assumptions: false,
             after: Vec::new(),
             watch: None,
+            stop: None,
         }
     }
 }

@@ -87,10 +87,11 @@ pub fn of_run(spec: &Spec) -> String {
     words.join(" ")
 }
 
-/// `baton check ...`, for the options that claims use.
+/// `baton check ...`, without the limits of states, memory and time.
 pub fn of_check(algorithm: &str, params: &Params, options: &CheckOptions) -> String {
     let defaults = CheckOptions::default();
-    let Faults { crash, suspect, detectors_only, .. } = options.faults;
+    let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = options.faults;
+    let unless_zero = |number: u8| (number > 0).then_some(number);
     let order = options.order.map(|order| match order {
         LinkOrder::Fifo => "fifo",
         LinkOrder::Unordered => "unordered",
@@ -101,11 +102,17 @@ pub fn of_check(algorithm: &str, params: &Params, options: &CheckOptions) -> Str
         ("n", json!(params.n)),
         ("variant", json!(params.variant)),
         ("coordinators", json!(params.coordinators)),
+        ("votes", json!(params.votes)),
         ("entries", json!((options.entries != defaults.entries).then_some(options.entries))),
         ("order", json!(order)),
-        ("crash", json!((crash > 0).then_some(crash))),
-        ("suspect", json!((suspect > 0).then_some(suspect))),
+        ("loss", json!(unless_zero(loss))),
+        ("duplicate", json!(unless_zero(duplicate))),
+        ("crash", json!(unless_zero(crash))),
+        ("recover", json!(recover)),
+        ("suspect", json!(unless_zero(suspect))),
         ("detectors-only", json!(detectors_only.then_some(true))),
+        ("app-messages", json!(options.app_messages)),
+        ("timers", json!((options.timers != defaults.timers).then_some(options.timers))),
         ("property", json!(properties)),
         ("ignore-assumptions", json!(options.ignore_assumptions.then_some(true))),
     ];

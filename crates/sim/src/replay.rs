@@ -7,10 +7,11 @@ use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
 use baton_protocol::{Group, ProcessId, Protocol};
 use baton_trace::{Event, Header, Record, TracedOrder, Unit, is_counterexample};
+use serde::Serialize;
 
 use self::repeat::{Elects, Repeat};
 use crate::oracle::mutex::Violation;
-use crate::stage::Stage;
+use crate::stage::{Action, Shown, Stage};
 
 mod beats;
 #[cfg(test)]
@@ -32,6 +33,19 @@ pub struct Replayed {
     /// The property that a counterexample violates, even if the algorithm does not promise it. None for a simulated
     /// run.
     pub shown: Option<String>,
+}
+
+/// A group right after a record of its trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moment {
+    /// The number of the record.
+    pub seq: u64,
+    /// The time of the record, in the unit of the trace.
+    pub t: f64,
+    #[serde(flatten)]
+    pub shown: Shown,
+    /// The step that the record belongs to, in words: what happened, and what the processes did.
+    pub text: Vec<String>,
 }
 
 /// Why a trace cannot be repeated.
@@ -78,6 +92,8 @@ pub enum ReplayError {
     /// The last record is missing.
     #[error("the trace is cut off after {records} records; its last one must be `end`")]
     CutOff { records: usize },
+    #[error("the trace has no record {seq}")]
+    NoRecord { seq: u64 },
     /// The steps fit, but do not lead to the violation in the trace.
     #[error("the trace claims a violation of {property}, but its steps do not lead to one")]
     Outcome {
@@ -87,10 +103,116 @@ pub enum ReplayError {
 }
 
 pub fn replay(header: &Header, records: &[Record]) -> Result<Replayed, ReplayError> {
-    if let Some(member) = header.network.member {
-        return Err(ReplayError::OneMember { member });
-    }
+    check_whole(header)?;
     registry::visit(&header.algorithm, &header.group_params(), Replay { header, records })?
+}
+
+/// The group right after the record `seq`. Repeats the trace up to there.
+pub fn moment(header: &Header, records: &[Record], seq: u64) -> Result<Moment, ReplayError> {
+    let index = records.binary_search_by_key(&seq, |record| record.seq).map_err(|_| ReplayError::NoRecord { seq })?;
+    let part = |repeat: &mut dyn Repeated| {
+        repeat.play_to(index)?;
+        let (shown, mut text) = repeat.now();
+        if text.is_empty() {
+            text.push(happening(&records[index]));
+        }
+        Ok(Moment { seq, t: records[index].t, shown, text })
+    };
+    look(header, records, part)
+}
+
+/// The actions on a stage that a trace consists of, without the start.
+pub fn actions(header: &Header, records: &[Record]) -> Result<Vec<Action>, ReplayError> {
+    look(header, records, |repeat| repeat.actions())
+}
+
+fn check_whole(header: &Header) -> Result<(), ReplayError> {
+    header.network.member.map_or(Ok(()), |member| Err(ReplayError::OneMember { member }))
+}
+
+/// A trace during its replay, for any protocol.
+trait Repeated {
+    fn play_to(&mut self, index: usize) -> Result<(), ReplayError>;
+
+    /// The group now, and the latest step in words.
+    fn now(&self) -> (Shown, Vec<String>);
+
+    /// Repeats the whole trace, and returns its actions.
+    fn actions(&mut self) -> Result<Vec<Action>, ReplayError>;
+}
+
+impl<P: Protocol> Repeated for Repeat<'_, P> {
+    fn play_to(&mut self, index: usize) -> Result<(), ReplayError> {
+        Repeat::play_to(self, index)
+    }
+
+    fn now(&self) -> (Shown, Vec<String>) {
+        (self.stage().show(self.is_fifo()), self.tell())
+    }
+
+    fn actions(&mut self) -> Result<Vec<Action>, ReplayError> {
+        self.keep_actions();
+        self.play(None)?;
+        Ok(self.take_actions())
+    }
+}
+
+/// Looks at a part of a replay.
+fn look<T>(
+    header: &Header,
+    records: &[Record],
+    part: impl FnOnce(&mut dyn Repeated) -> Result<T, ReplayError>,
+) -> Result<T, ReplayError> {
+    check_whole(header)?;
+    let replay = Replay { header, records };
+    registry::visit(&header.algorithm, &header.group_params(), Look { replay, part })?
+}
+
+struct Look<'t, F> {
+    replay: Replay<'t>,
+    part: F,
+}
+
+impl<T, F: FnOnce(&mut dyn Repeated) -> Result<T, ReplayError>> Visitor for Look<'_, F> {
+    type Output = Result<T, ReplayError>;
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(unsupported(about))
+    }
+
+    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.replay.check_size(about, &group)?;
+        (self.part)(&mut Repeat::new(Stage::mutex(group), self.replay.fifo()?, self.replay.records, None))
+    }
+
+    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.replay.check_size(about, &group)?;
+        let elects = Elects { rule: group.elects, survivors: group.survivors.clone() };
+        (self.part)(&mut Repeat::new(Stage::election(group), self.replay.fifo()?, self.replay.records, Some(elects)))
+    }
+}
+
+/// A record that is no step of a process, in words.
+fn happening(record: &Record) -> String {
+    let who = record.p.map_or("the network".to_owned(), |process| format!("P{process}"));
+    match &record.event {
+        Event::Pause => format!("{who} pauses"),
+        Event::Resume => format!("{who} runs again"),
+        Event::Partition { groups, oneway: None } => {
+            let group = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+            format!("the network splits: {}", groups.iter().map(group).collect::<Vec<_>>().join(" | "))
+        }
+        Event::Partition { oneway: Some((from, to)), .. } => format!("the link from P{from} to P{to} is cut"),
+        Event::Heal => "the network is whole again".into(),
+        Event::Violation { property, detail } => format!("VIOLATES {property}: {detail}"),
+        Event::StoreWrite { fence, accepted: true, .. } => format!("{who} writes to the store with fence {fence}"),
+        Event::StoreWrite { fence, .. } => format!("the store refuses the write of {who} with fence {fence}"),
+        Event::Drop { msg, .. } => format!("message #{msg} to {who} is lost"),
+        Event::View { epoch, members } => format!("{who} has view {epoch}: {members:?}"),
+        Event::Cancel { .. } => format!("{who} gives up its request"),
+        Event::End { reason, .. } => format!("the run ends: {reason}"),
+        _ => "nothing changes".into(),
+    }
 }
 
 struct Replay<'t> {
@@ -106,15 +228,19 @@ impl Replay<'_> {
         if found == expected { Ok(()) } else { Err(wrong()) }
     }
 
+    /// Whether each link keeps the order of messages.
+    fn fifo(&self) -> Result<bool, ReplayError> {
+        match &self.header.network.order {
+            Some(TracedOrder::Fifo) => Ok(true),
+            Some(TracedOrder::Unordered) | None => Ok(false),
+            Some(TracedOrder::Unknown(found)) => Err(ReplayError::Order { found: found.clone() }),
+        }
+    }
+
     fn go<P: Protocol>(self, stage: Stage<P>, elects: Option<Elects>) -> Result<Replayed, ReplayError> {
         let about = registry::find(&self.header.algorithm)?;
         let cycle_from = self.header.cycle_from();
-        let fifo = match &self.header.network.order {
-            Some(TracedOrder::Fifo) => true,
-            Some(TracedOrder::Unordered) | None => false,
-            Some(TracedOrder::Unknown(found)) => return Err(ReplayError::Order { found: found.clone() }),
-        };
-        let mut repeat = Repeat::new(stage, fifo, self.records, elects);
+        let mut repeat = Repeat::new(stage, self.fifo()?, self.records, elects);
         repeat.play(cycle_from)?;
         let end = self.records.last().and_then(|record| match &record.event {
             Event::End { reason, .. } => Some(reason.as_str()),
@@ -159,12 +285,7 @@ impl Visitor for Replay<'_> {
     type Output = Result<Replayed, ReplayError>;
 
     fn unsupported(self, about: &'static About) -> Self::Output {
-        let reason = match about.family {
-            Family::Detector => "its processes use their own clocks, and the trace has only the time of the simulator",
-            Family::Append => "the trace format has no events for appends and their offsets",
-            Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
-        };
-        Err(ReplayError::Unsupported { algorithm: about.name, reason })
+        Err(unsupported(about))
     }
 
     /// The trace of a simulated run does not have the clocks of the processes. In the checker all clocks show the same
@@ -189,6 +310,15 @@ impl Visitor for Replay<'_> {
     }
 }
 
+fn unsupported(about: &'static About) -> ReplayError {
+    let reason = match about.family {
+        Family::Detector => "its processes use their own clocks, and the trace has only the time of the simulator",
+        Family::Append => "the trace format has no events for appends and their offsets",
+        Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
+    };
+    ReplayError::Unsupported { algorithm: about.name, reason }
+}
+
 /// The property that a record reports as violated.
 fn claim(record: &Record) -> Option<&str> {
     match &record.event {
@@ -201,4 +331,63 @@ fn differs(record: &Record, expected: String) -> ReplayError {
     let found = serde_json::to_string(&record.event).unwrap_or_else(|_| format!("{:?}", record.event));
     let place = record.p.map(|p| format!("P{p} ")).unwrap_or_default();
     ReplayError::Differs { seq: record.seq, found: place + &found, expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_protocol::mutex::central;
+    use baton_protocol::registry::Params;
+
+    use super::*;
+    use crate::stage::{Recorder, Wish};
+
+    /// Two clients of a central server: P0 requests and enters, P1 requests, P0 leaves.
+    fn trace() -> (Header, Vec<Record>, Vec<Action>) {
+        let params = Params::new(2, 1);
+        let group = central::group(&params).unwrap();
+        let header = Header::new(&central::ABOUT, &params, group.processes, &group.topology, Unit::T);
+        let mut stage = Stage::mutex(group);
+        let mut recorder = Recorder::new(header.processes);
+        recorder.start(&stage.start());
+        let user = |process, wish| Action::User { process, wish };
+        let actions = vec![
+            user(0, Wish::Request),
+            Action::Deliver { message: 0 },
+            Action::Deliver { message: 1 },
+            user(1, Wish::Request),
+            Action::Drop { message: 2 },
+            user(0, Wish::Release),
+        ];
+        for action in &actions {
+            recorder.action(action, &stage.apply(action).unwrap());
+        }
+        (header, recorder.finish("limit"), actions)
+    }
+
+    #[test]
+    fn a_moment_shows_the_group_after_the_step_of_a_record() {
+        let (header, records, _) = trace();
+        let at = |event: fn(&Event) -> bool| {
+            let record = records.iter().find(|record| event(&record.event)).unwrap();
+            moment(&header, &records, record.seq).unwrap()
+        };
+        let request = at(|event| matches!(event, Event::Request { .. }));
+        assert!(request.shown.processes[0].waiting && request.shown.pending.len() == 1);
+        assert_eq!(request.text, ["P0 requests", "P0 -> P2 REQUEST"]);
+        assert_eq!(at(|event| matches!(event, Event::Send { .. })).text, request.text, "the same step");
+        let enter = at(|event| matches!(event, Event::Enter { .. }));
+        assert!(enter.shown.processes[0].inside);
+        assert_eq!(enter.text, ["P0 gets GRANT {fence: 1} from P2", "P0 granted, fence 1"]);
+        let lost = at(|event| matches!(event, Event::Drop { .. }));
+        assert_eq!(lost.shown.pending, []);
+        let end = at(|event| matches!(event, Event::End { .. }));
+        assert_eq!(end.text, ["the run ends: limit"]);
+        assert!(matches!(moment(&header, &records, 99), Err(ReplayError::NoRecord { seq: 99 })));
+    }
+
+    #[test]
+    fn the_actions_of_a_trace_are_those_that_made_it() {
+        let (header, records, made) = trace();
+        assert_eq!(actions(&header, &records).unwrap(), made);
+    }
 }

@@ -1,6 +1,8 @@
 //! One run: from [`Options`] to a [`Report`].
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
@@ -61,6 +63,8 @@ pub struct Options {
     pub events_max: u64,
     /// Receives the progress of the run.
     pub watch: Option<Watch>,
+    /// Another thread sets it to stop the run, which then ends with [`RunError::Stopped`].
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Options {
@@ -69,7 +73,7 @@ impl Options {
     pub fn new(algorithm: &str, n: usize) -> Self {
         let fifo = registry::find(algorithm).is_ok_and(|about| about.assumes.fifo);
         let network = Network { fifo, ..Network::SYNCHRONOUS };
-        let entries = 20 * n as u64;
+        let entries = (n as u64).saturating_mul(20);
         Options {
             algorithm: algorithm.into(),
             params: Params::new(n, network.delay.guess()),
@@ -85,6 +89,7 @@ impl Options {
             no_detector: false,
             events_max: events_max(entries, n),
             watch: None,
+            stop: None,
         }
     }
 
@@ -167,6 +172,9 @@ pub enum RunError {
     },
     #[error("cannot write the trace: {0}")]
     Trace(io::Error),
+    /// The caller has set [`Options::stop`].
+    #[error("the run was stopped")]
+    Stopped,
 }
 
 /// Runs the options. Writes the events to `trace`, if given.
@@ -247,7 +255,8 @@ impl Run<'_> {
         // CPU time of this thread, and not wall-clock time, so that other programs on the machine do not
         // change the result.
         let start = ThreadTime::now();
-        let ended = world.run(options.events_max, options.watch.as_ref());
+        let ended = world.run(options.events_max, options.watch.as_ref(), options.stop.as_deref());
+        let ended = ended.ok_or(RunError::Stopped)?;
         let seconds = start.elapsed().as_secs_f64();
         let (users, wire, processes) = world.into_parts();
         let events_per_s = wire.deliveries() as f64 / seconds.max(1e-9);

@@ -2,7 +2,7 @@
 //!
 //! A [`Stage`] holds the processes of a group, the messages between them, their timers and their users.
 //! [`Stage::enabled`] lists the possible actions. [`Stage::apply`] carries out one [`Action`] and returns its
-//! [effects](Effect), with the findings of the oracles. A clone of a stage continues from the same state, so a caller
+//! [effects](Effect), with the findings of the oracles. A [`Recorder`] writes them as the records of a trace. A clone of a stage continues from the same state, so a caller
 //! that keeps clones can undo actions.
 //!
 //! ```
@@ -40,18 +40,22 @@ pub use baton_trace::{Action, Wish};
 use self::detectors::Detectors;
 use self::effect::Words;
 use self::oracles::Oracles;
-use self::rules::Spent;
 
 mod detectors;
 mod effect;
+mod fingerprint;
 mod oracles;
+mod records;
 mod refused;
 mod rules;
+mod show;
 mod text;
 
 pub use effect::{Effect, Envelope, Payload};
+pub use records::Recorder;
 pub use refused::Refused;
-pub use rules::Rules;
+pub use rules::{Rules, Spent};
+pub use show::{Role, Shown, ShownMessage, ShownProcess, ShownTimer};
 pub use text::range;
 
 /// A group, the network between its processes, and their users. The [module](self) says how to drive it.
@@ -458,6 +462,11 @@ impl<P: Protocol> Stage<P> {
     /// Whether the failure detector of `by` believes that `of` has crashed.
     pub fn suspects(&self, by: ProcessId, of: ProcessId) -> bool {
         self.detectors.suspects(by, of)
+    }
+
+    /// Faults and application messages so far.
+    pub fn spent(&self) -> Spent {
+        self.spent
     }
 
     /// Messages of the protocol sent so far, by kind. Application messages are not counted.

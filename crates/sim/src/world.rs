@@ -2,6 +2,8 @@
 
 mod wire;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
 use baton_trace::Event;
 use rustc_hash::FxHashMap;
@@ -107,6 +109,9 @@ enum Demand<P: Protocol> {
 /// Number of events between two reports to the watcher: a fraction of a second.
 const WATCH_EVERY: u64 = 1 << 16;
 
+/// Number of events between two looks at the caller's wish to stop.
+const STOP_EVERY: u64 = 1 << 10;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The users have finished.
@@ -157,8 +162,8 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
     }
 
     /// Runs until the users have finished, no event is left, or `events_max` events have happened. Reports its progress
-    /// to `watch` from time to time.
-    pub fn run(&mut self, events_max: u64, watch: Option<&Watch>) -> Ended {
+    /// to `watch` from time to time. Soon after `stop` is set, it ends and returns None.
+    pub fn run(&mut self, events_max: u64, watch: Option<&Watch>, stop: Option<&AtomicBool>) -> Option<Ended> {
         for process in 0..self.processes.len() {
             self.step(process, Input::Start(Start::Fresh));
         }
@@ -169,17 +174,20 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             {
                 watch(self.app.progress().map_or(Done::Events(events), Done::Part));
             }
+            if events % STOP_EVERY == 0 && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return None;
+            }
             self.meet_demands();
             if self.app.finished(&self.wire) {
-                return Ended::Finished;
+                return Some(Ended::Finished);
             }
-            let Some((now, event)) = self.wire.queue.pop() else { return Ended::Quiet };
+            let Some((now, event)) = self.wire.queue.pop() else { return Some(Ended::Quiet) };
             self.wire.now = now;
             self.happen(event);
         }
         // What the last event made users ask for is in the trace already, so it has to happen, too.
         self.meet_demands();
-        Ended::Limit
+        Some(Ended::Limit)
     }
 
     pub fn into_parts(self) -> (A, Wire<P, A::Plan>, Vec<P>) {

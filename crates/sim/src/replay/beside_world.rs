@@ -67,7 +67,7 @@ impl Beside<'_> {
         };
         let mut world = World::new(group, users, setup);
         // Some runs end in the middle of the faults.
-        world.run(60 + 60 * options.seed, None);
+        world.run(60 + 60 * options.seed, None, None);
         let (_, wire, processes) = world.into_parts();
         let (_, records) = baton_trace::read(buffer.0.borrow().as_slice()).unwrap();
 

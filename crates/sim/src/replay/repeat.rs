@@ -38,6 +38,10 @@ pub struct Repeat<'t, P: Protocol> {
     entered: BTreeSet<ProcessId>,
     pub entries: u64,
     pub violations: Vec<Violation>,
+    /// The latest action, if it was one, and the effects of the latest step.
+    last: (Option<Action>, Vec<Effect<P>>),
+    /// All actions so far. None: they are not kept.
+    actions: Option<Vec<Action>>,
 }
 
 impl<'t, P: Protocol> Repeat<'t, P> {
@@ -60,12 +64,26 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             entered: BTreeSet::new(),
             entries: 0,
             violations: Vec::new(),
+            last: (None, Vec::new()),
+            actions: None,
         }
     }
 
-    #[cfg(test)]
+    /// Keeps the actions, for [`take_actions`](Repeat::take_actions).
+    pub fn keep_actions(&mut self) {
+        self.actions = Some(Vec::new());
+    }
+
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        self.actions.take().unwrap_or_default()
+    }
+
     pub fn stage(&self) -> &Stage<P> {
         &self.stage
+    }
+
+    pub fn is_fifo(&self) -> bool {
+        self.fifo
     }
 
     /// Whether a message of the trace, or a copy of it, is in flight.
@@ -76,11 +94,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
 
     /// Repeats all records, and keeps a snapshot of the group at record `cycle_from`.
     pub fn play(&mut self, cycle_from: Option<u64>) -> Result<(), ReplayError> {
-        for process in 0..self.stage.processes().len() {
-            self.script();
-            let effects = self.stage.start_one(process);
-            self.compare(process, effects)?;
-        }
+        self.start()?;
         while let Some(record) = self.records.get(self.next) {
             if cycle_from == Some(self.next as u64) {
                 self.cycle = Some(self.snapshot());
@@ -90,6 +104,41 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             self.repeat(record)?;
         }
         Ok(())
+    }
+
+    /// Repeats the records up to the one with this index, and the rest of its step.
+    pub fn play_to(&mut self, index: usize) -> Result<(), ReplayError> {
+        self.start()?;
+        while self.next <= index
+            && let Some(record) = self.records.get(self.next)
+        {
+            self.next += 1;
+            self.last = (None, Vec::new());
+            self.repeat(record)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), ReplayError> {
+        for process in 0..self.stage.processes().len() {
+            self.script();
+            let effects = self.stage.start_one(process);
+            self.compare(process, &effects)?;
+            self.last = (None, effects);
+        }
+        Ok(())
+    }
+
+    /// The latest step in words: the action, then its effects. Empty if the latest record was no step.
+    pub fn tell(&self) -> Vec<String> {
+        let (action, effects) = &self.last;
+        let action = match action {
+            // The first effect says the same, and knows the message.
+            Some(Action::Deliver { .. }) | None => None,
+            Some(action) => Some(self.stage.describe(action)),
+        };
+        let is_new = |effect: &&Effect<P>| !matches!(effect, Effect::Crashed { .. } | Effect::Recovered { .. });
+        action.into_iter().chain(effects.iter().filter(is_new).map(Effect::to_string)).collect()
     }
 
     fn snapshot(&self) -> Snapshot<P> {
@@ -190,7 +239,9 @@ impl<'t, P: Protocol> Repeat<'t, P> {
                     _ => None,
                 });
                 self.messages.extend(sent);
-                self.compare(process, effects)
+                self.compare(process, &effects)?;
+                self.last.1 = effects;
+                Ok(())
             }
             Event::Drop { msg, .. } => {
                 self.lose(*msg);
@@ -245,9 +296,11 @@ impl<'t, P: Protocol> Repeat<'t, P> {
     fn end(&mut self, msg: u64, number: u64) {
         let left = self.ends_left.entry(msg).or_default();
         *left = left.saturating_sub(1);
+        let copy = Action::Duplicate { message: number };
         if *left > 0
-            && let Ok(effects) = self.stage.apply(&Action::Duplicate { message: number })
+            && let Ok(effects) = self.stage.apply(&copy)
         {
+            self.keep(&copy);
             let copies = effects.into_iter().filter_map(|effect| match effect {
                 Effect::Copied(copy) => Some((msg, copy.id)),
                 _ => None,
@@ -262,19 +315,30 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             && self.stage.message(message).is_some()
         {
             self.end(msg, message);
+            let drop = Action::Drop { message };
             // The message is in flight, so the stage does not refuse this.
-            let _ = self.stage.apply(&Action::Drop { message });
+            let effects = self.stage.apply(&drop).unwrap_or_default();
+            self.keep(&drop);
+            self.last = (Some(drop), effects);
         }
     }
 
     fn apply(&mut self, record: &Record, process: ProcessId, action: Action) -> Result<(), ReplayError> {
         let effects = self.effects(record, &action)?;
-        self.compare(process, effects)
+        self.compare(process, &effects)?;
+        self.last.1 = effects;
+        Ok(())
     }
 
     fn effects(&mut self, record: &Record, action: &Action) -> Result<Vec<Effect<P>>, ReplayError> {
         self.script();
+        self.keep(action);
+        self.last.0 = Some(action.clone());
         self.stage.apply(action).map_err(|refused| differs(record, format!("that {refused}")))
+    }
+
+    fn keep(&mut self, action: &Action) {
+        self.actions.iter_mut().for_each(|actions| actions.push(action.clone()));
     }
 
     /// Takes the choices of the next step from the trace.
@@ -284,16 +348,21 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             script.push(*chosen);
             self.next += 1;
         }
+        let choose = Action::Choose { script };
         // The stage never refuses a script.
-        let _ = self.stage.apply(&Action::Choose { script });
+        let _ = self.stage.apply(&choose);
+        // Choices are 0 unless a script says otherwise.
+        if matches!(&choose, Action::Choose { script } if script.iter().any(|outcome| *outcome != 0)) {
+            self.keep(&choose);
+        }
     }
 
     /// The next records must be the messages and events of this step.
-    fn compare(&mut self, process: ProcessId, effects: Vec<Effect<P>>) -> Result<(), ReplayError> {
+    fn compare(&mut self, process: ProcessId, effects: &[Effect<P>]) -> Result<(), ReplayError> {
         for effect in effects {
-            match effect {
-                Effect::Sent { message: Envelope { id, to, payload: Payload::Protocol(message), .. }, .. } => {
-                    self.sent(process, to, id, &message)?;
+            match *effect {
+                Effect::Sent { message: Envelope { id, to, payload: Payload::Protocol(ref message), .. }, .. } => {
+                    self.sent(process, to, id, message)?;
                 }
                 Effect::Granted { fence, asked, .. } => {
                     let told = |event: &Event| matches!(event, Event::Enter { fence: traced, .. } if *traced == fence);
@@ -314,7 +383,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
                         format!("P{process}: {:?}", election::Event::Elected { leader, term })
                     })?;
                 }
-                Effect::Violated { property, detail } => self.violations.push((property, detail)),
+                Effect::Violated { property, ref detail } => self.violations.push((property, detail.clone())),
                 _ => {}
             }
         }

@@ -42,6 +42,16 @@ impl Oracles {
         }
     }
 
+    /// The causal past that a message carries.
+    pub fn past(&self, message: u64) -> Option<&Past> {
+        self.pasts.get(&message)
+    }
+
+    /// What the oracles remember, except of messages.
+    pub fn without_messages(&self) -> Self {
+        Oracles { pasts: BTreeMap::new(), ..self.clone() }
+    }
+
     pub fn watches_order(&self) -> bool {
         self.causality.is_some()
     }

@@ -3,7 +3,7 @@
 use baton_protocol::{ProcessId, Protocol};
 use baton_trace::{Action, Wish};
 
-use super::{Payload, Stage};
+use super::{Envelope, Payload, Stage};
 use crate::stage::detectors::Change;
 
 /// What the network and the processes may do. The numbers are limits for the whole run.
@@ -61,6 +61,27 @@ impl<P: Protocol> Stage<P> {
     /// All actions that are possible now under these rules, except [`Action::Choose`]. An action whose step makes
     /// choices stands for all outcomes.
     pub fn enabled(&self, rules: &Rules) -> Vec<Action> {
+        let mut actions = self.enabled_but_messages(rules);
+        self.in_flight.iter().for_each(|envelope| self.fates(envelope, rules, &mut actions));
+        actions
+    }
+
+    /// Whether an action is possible now under these rules. Like [`enabled`](Stage::enabled), and much faster.
+    /// [`Action::Choose`] is always possible, [`Action::Forge`] never.
+    pub fn allows(&self, action: &Action, rules: &Rules) -> bool {
+        match action {
+            Action::Choose { .. } => true,
+            Action::Deliver { message } | Action::Drop { message } | Action::Duplicate { message } => {
+                let mut fates = Vec::new();
+                self.message(*message).into_iter().for_each(|envelope| self.fates(envelope, rules, &mut fates));
+                fates.contains(action)
+            }
+            _ => self.enabled_but_messages(rules).contains(action),
+        }
+    }
+
+    /// All actions except those on messages in flight.
+    fn enabled_but_messages(&self, rules: &Rules) -> Vec<Action> {
         let mut actions = Vec::new();
         let up = || (0..self.processes.len()).filter(|&process| self.is_up(process));
         for process in up().filter(|&process| process < self.clients) {
@@ -70,7 +91,6 @@ impl<P: Protocol> Stage<P> {
                 actions.extend(others.map(|to| Action::App { from: process, to }));
             }
         }
-        self.fates(rules, &mut actions);
         let timers = self.timers.keys();
         actions.extend(timers.map(|(process, timer)| Action::Timer { process: *process, name: format!("{timer:?}") }));
         if self.spent.crashes < rules.crashes {
@@ -90,21 +110,19 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// The possible fates of the messages in flight.
-    fn fates(&self, rules: &Rules, actions: &mut Vec<Action>) {
-        for envelope in &self.in_flight {
-            let message = envelope.id;
-            let has_to_wait = || self.earlier_on_its_link(envelope).next().is_some();
-            if rules.fifo && matches!(envelope.payload, Payload::Protocol(_)) && has_to_wait() {
-                continue;
-            }
-            actions.push(Action::Deliver { message });
-            if self.spent.losses < rules.losses {
-                actions.push(Action::Drop { message });
-            }
-            if self.spent.duplicates < rules.duplicates {
-                actions.push(Action::Duplicate { message });
-            }
+    /// The possible fates of a message in flight.
+    fn fates(&self, envelope: &Envelope<P::Message>, rules: &Rules, actions: &mut Vec<Action>) {
+        let message = envelope.id;
+        let has_to_wait = || self.earlier_on_its_link(envelope).next().is_some();
+        if rules.fifo && matches!(envelope.payload, Payload::Protocol(_)) && has_to_wait() {
+            return;
+        }
+        actions.push(Action::Deliver { message });
+        if self.spent.losses < rules.losses {
+            actions.push(Action::Drop { message });
+        }
+        if self.spent.duplicates < rules.duplicates {
+            actions.push(Action::Duplicate { message });
         }
     }
 

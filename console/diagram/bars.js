@@ -1,0 +1,100 @@
+// Draws the states that last: waiting, inside, leading, down, paused.
+
+import {visible} from '../lib/format.js';
+import {GUTTER, SANS, hatch, line, text} from './paint.js';
+
+const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 26};
+/** A bar that is narrower than this has no round corners and no label. */
+const NARROW = 6;
+
+/** A pause may begin in the critical section, so it is drawn behind it, and wider. */
+export const BEHIND = (kind) => kind === 'paused' || kind === 'down';
+
+/** Draws the visible bars of the kinds for which `wanted(kind)` is true. */
+export function drawBars(pen, wanted) {
+  const {x, y, plan, left, right, laneHeight} = pen;
+  const shrink = Math.min(1, laneHeight / 40);
+  const narrow = new Map();
+  plan.bars.visible(left, right, (bar) => {
+    const {kind} = bar.item;
+    if (!wanted(kind)) return;
+    const [from, to] = [x(bar.x0), Math.max(x(bar.x0) + 3, x(bar.x1))];
+    const thick = (THICK[kind] ?? 8) * shrink;
+    const box = {kind, from, to, thick, middle: y(bar.lane)};
+    if (to - from < NARROW && !BEHIND(kind)) collect(narrow, box, bar, pen);
+    else drawBar(bar, box, pen);
+  });
+  drawNarrow(narrow, pen);
+}
+
+/** Narrow bars of one look are filled together, and those within the same pixel once: there may be thousands. */
+function collect(narrow, box, bar, {alpha}) {
+  const look = `${box.kind}|${alpha(bar.seq)}`;
+  const group = narrow.get(look) ?? {boxes: [], ends: new Map()};
+  narrow.set(look, group);
+  if (box.to <= (group.ends.get(bar.lane) ?? -Infinity) + 0.5) return;
+  group.ends.set(bar.lane, box.to);
+  group.boxes.push(box);
+}
+
+function drawNarrow(narrow, {context, colour}) {
+  for (const [look, {boxes}] of narrow) {
+    const [kind, alpha] = look.split('|');
+    context.fillStyle = colour[kind] ?? colour.muted;
+    context.globalAlpha = Number(alpha);
+    // Whole pixels are filled faster than parts of pixels.
+    for (const {from, to, thick, middle} of boxes) {
+      context.fillRect(Math.round(from), Math.round(middle - thick / 2), Math.max(1, Math.round(to) - Math.round(from)), Math.round(thick));
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function drawBar(bar, box, pen) {
+  const {context, colour, alpha, laneHeight, seq} = pen;
+  const {kind, from, to, thick, middle} = box;
+  context.globalAlpha = alpha(bar.seq);
+  context.fillStyle = colour[kind] ?? colour.muted;
+  context.strokeStyle = context.fillStyle;
+  if (kind === 'down') {
+    context.fillStyle = colour.surface;
+    context.fillRect(from, middle - 2, to - from, 4);
+    context.setLineDash([2, 5]);
+    context.lineWidth = 2;
+    line(context, from, middle, to, middle);
+    context.setLineDash([]);
+  } else if (kind === 'paused') {
+    hatch(context, from, middle - thick / 2, to - from, thick);
+  } else {
+    context.beginPath();
+    context.roundRect(from, middle - thick / 2, to - from, thick, Math.min(3, thick / 2));
+    context.fill();
+    if (seq !== null && bar.seq <= seq && bar.last > seq) fade(box, pen);
+  }
+  if (bar.item.label && laneHeight >= 30) drawLabel(visible(bar.item.label), box, pen);
+  context.globalAlpha = 1;
+}
+
+/** A bar that goes on after the chosen moment is pale from there on. */
+function fade({from, to, thick, middle}, {context, colour, x, plan, seq}) {
+  const now = Math.max(x(plan.xOf(seq)), from + 3);
+  if (now >= to) return;
+  context.globalAlpha = 0.72;
+  context.fillStyle = colour.surface;
+  context.fillRect(now, middle - thick / 2 - 0.5, to - now, thick + 1);
+  context.globalAlpha = 1;
+}
+
+/** In the bar if there is room, otherwise below it. */
+function drawLabel(words, {from, to, middle, thick, kind}, {context, colour, labels}) {
+  context.font = `600 10.5px ${SANS}`;
+  const room = context.measureText(words).width;
+  const at = (Math.max(from, GUTTER) + to) / 2;
+  const fits = kind === 'inside' && to - Math.max(from, GUTTER) > room + 8;
+  if (fits && labels.take({x: at, y: middle, width: room + 4, height: 12})) {
+    text(context, words, at, middle, colour['on-accent'], '600 10.5px', 'center');
+    return;
+  }
+  const below = middle + thick / 2 + 9;
+  if (labels.take({x: at, y: below, width: room + 4, height: 12})) text(context, words, at, below, colour.muted, '10.5px', 'center', colour.surface);
+}

@@ -1,0 +1,189 @@
+// Run an algorithm and look at the run.
+
+import {createDiagram} from '../diagram/diagram.js';
+import {button, copy, el, fill, select, withCode} from '../lib/dom.js';
+import {number, sentence} from '../lib/format.js';
+import {VERSION, address, runAddress, specOf} from '../lib/route.js';
+import {explained} from '../lib/tooltip.js';
+import {createControls} from '../run/controls.js';
+import {createMoment} from '../run/moment.js';
+import {facts, headline, reportOf} from '../run/report.js';
+import {counterparts, groupOf, momentsOf, promisedBy, withAlgorithm} from '../run/spec.js';
+
+const FIRST = {algorithm: 'ricart-agrawala', n: 3, entries: 9};
+
+export function mount(root, {query, about}, {api, replace, setTitle}) {
+  const state = {spec: null, beside: query.beside ?? '', scenario: query.scenario ?? '', spacing: query.spacing === 'order' ? 'order' : 'time', seq: query.seq === undefined ? null : Number(query.seq)};
+  const algorithms = new Map(about.algorithms.map((algorithm) => [algorithm.name, algorithm]));
+  let controller = null;
+  let diagrams = [];
+  let moment = null;
+  // The diagram whose moments the panel shows, and how to change it.
+  let watched = 0;
+  let watch = () => {};
+
+  const title = el('h1', {});
+  const intro = el('div', {class: 'intro'});
+  const problem = el('p', {class: 'notice bad', role: 'alert', hidden: true});
+  const result = el('div', {class: 'result'});
+  const controls = createControls(about, {
+    run: (spec) => { Object.assign(state, {scenario: '', seq: null}); start(spec); },
+    scenario: (name) => play(name),
+  });
+  const assumed = el('p', {class: 'muted about'});
+  fill(root, el('div', {class: 'run-head'}, el('div', {}, title, intro), assumed), controls.element, problem, result);
+
+  function play(name) {
+    const story = about.scenarios.find((scenario) => scenario.name === name);
+    if (!story) return name && refuse(`There is no scenario "${name}".`);
+    Object.assign(state, {scenario: name, seq: null, beside: ''});
+    return start(story.spec);
+  }
+
+  function refuse(sentence) {
+    problem.hidden = !sentence;
+    fill(problem, withCode(sentence));
+  }
+
+  function introduce() {
+    const algorithm = algorithms.get(state.spec.algorithm);
+    const story = about.scenarios.find(({name}) => name === state.scenario);
+    fill(title, story ? story.title : state.spec.algorithm, !story && algorithm?.broken && el('span', {class: 'tag bad'}, 'broken on purpose'));
+    setTitle(story ? story.title : state.spec.algorithm);
+    fill(intro, el('p', {class: 'lead'}, explained(story ? story.story.trim() : sentence(algorithm?.summary))));
+    fill(assumed, algorithm && [story && [el('b', {}, algorithm.name), '. '], facts(algorithm), ' ', el('a', {href: address('algorithm', [algorithm.name])}, `About ${algorithm.name}`)]);
+  }
+
+  function note() {
+    const more = {beside: state.beside, seq: state.seq, spacing: state.spacing === 'order' ? 'order' : undefined};
+    replace(state.scenario ? address('run', [], {v: VERSION, scenario: state.scenario, ...more}) : runAddress(state.spec, more));
+  }
+
+  async function start(spec) {
+    state.spec = spec;
+    controller?.abort();
+    controller = new AbortController();
+    const {signal} = controller;
+    const algorithm = algorithms.get(spec.algorithm);
+    const others = algorithm ? counterparts(algorithm, about.algorithms) : [];
+    if (!others.some(({name}) => name === state.beside)) state.beside = '';
+    controls.show(spec, state.scenario);
+    introduce();
+    refuse(null);
+    note();
+    clear();
+    controls.busy(true);
+    fill(result, el('p', {class: 'busy', role: 'status'}, 'The run is being simulated.'));
+    try {
+      const specs = [spec, ...others.filter(({name}) => name === state.beside).map((other) => withAlgorithm(spec, other))];
+      const runs = await Promise.all(specs.map((its) => api.post('/api/run', {spec: its}, {signal})));
+      show(specs, runs, others);
+    } catch (error) {
+      if (api.isAbort(error)) return;
+      fill(result);
+      refuse(error.message);
+    } finally {
+      if (controller?.signal === signal) controls.busy(false);
+    }
+  }
+
+  function clear() {
+    moment?.destroy();
+    for (const diagram of diagrams) diagram.destroy();
+    diagrams = [];
+    moment = null;
+  }
+
+  function show(specs, runs, others) {
+    const side = el('aside', {'aria-label': 'The chosen moment'});
+    const pairs = runs.map((run, at) => ({run, spec: specs[at], element: el('div', {}), algorithm: algorithms.get(specs[at].algorithm)}));
+    const beside = besideBox(others);
+    fill(result,
+      pairs.length > 1 && beside,
+      el('div', {class: `run-grid ${pairs.length > 1 ? 'two' : ''}`},
+        pairs.map(({run, spec, element, algorithm}, at) => el('section', {class: 'run-one', 'aria-label': spec.algorithm},
+          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, promisedBy(algorithm, about.algorithms)), toViolation(run.scene, at), pairs.length === 1 && beside),
+          run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`),
+          element)), side),
+      el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, spec, algorithm}) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, spec.algorithm), reportOf(run, promisedBy(algorithm, about.algorithms))))),
+      reproduce(specs, runs));
+    moment = createMoment(side, {api});
+    watch = (at) => {
+      const {source, why} = momentsOf(specs[at], pairs[at].algorithm);
+      watched = at;
+      moment.of(source, runs[at].scene.unit, why);
+    };
+    diagrams = pairs.map(({run, spec, element}, at) => {
+      const diagram = createDiagram(element, {
+        name: `Space-time diagram of ${spec.algorithm}`, compact: pairs.length > 1,
+        onSelect: (seq) => chosen(at, seq),
+        onSpacing: (spacing) => { state.spacing = spacing; note(); },
+      });
+      diagram.show(run.scene, {spacing: state.spacing, seq: at === 0 && Number.isFinite(state.seq) ? state.seq : null});
+      return diagram;
+    });
+    watch(0);
+    if (Number.isFinite(state.seq) && state.seq !== null) moment.at(state.seq);
+  }
+
+  /** A violation may lie far to the right, so that a click leads to it. */
+  function toViolation({violations}, at) {
+    if (violations.length === 0) return null;
+    return button('Show where', () => {
+      diagrams[at].select(violations[0].seq);
+      chosen(at, violations[0].seq);
+    }, {class: 'link'});
+  }
+
+  function chosen(at, seq) {
+    if (watched !== at) watch(at);
+    moment.at(seq);
+    if (at === 0) {
+      state.seq = seq;
+      note();
+    }
+  }
+
+  /** Broken and cured side by side: the choice of the other algorithm. */
+  function besideBox(others) {
+    const beside = others.length > 0 && select([{value: '', text: 'nothing'}, ...others.map(({name, broken}) => ({value: name, text: `${name}${broken ? ' (broken)' : ' (cured)'}`}))], state.beside, (name) => {
+      state.beside = name;
+      start(state.spec);
+    });
+    if (!beside) return null;
+    beside.id = 'beside';
+    return el('div', {class: 'beside'}, el('label', {for: 'beside'}, 'Side by side with'), beside);
+  }
+
+  function reproduce(specs, runs) {
+    const link = button('Copy link', () => copy(location.href, link), {class: 'button'});
+    return el('section', {class: 'again', 'aria-label': 'Do it again'},
+      el('h2', {}, 'Do it again'),
+      runs.map((run) => {
+        const copying = button('Copy', () => copy(run.command, copying), {class: 'button', 'aria-label': 'Copy the command'});
+        return el('p', {class: 'command'}, el('code', {tabindex: '0'}, run.command), copying);
+      }),
+      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step by hand')));
+  }
+
+  const given = specOf(query);
+  if (given.error) refuse(given.error);
+  if (given.error || (!given.spec && state.scenario && !about.scenarios.some(({name}) => name === state.scenario))) {
+    state.spec = FIRST;
+    controls.show(FIRST);
+    introduce();
+    if (!given.error) refuse(`There is no scenario "${state.scenario}".`);
+  } else if (state.scenario) {
+    const {seq, beside} = state;
+    const story = about.scenarios.find(({name}) => name === state.scenario);
+    Object.assign(state, {seq, beside});
+    start(story.spec);
+  } else {
+    start(given.spec ?? FIRST);
+  }
+
+  return () => {
+    controller?.abort();
+    clear();
+  };
+}

@@ -1,0 +1,69 @@
+// The spec of a run: what a form may say for which algorithm, and what is left out because it is the default. Pure functions.
+
+const NUMBERS = ['n', 'coordinators', 'votes', 'entries', 'hold', 'think', 'delay-max', 'loss', 'duplicate', 'drift', 'seed'];
+const FLAGS = ['app-messages', 'ignore-assumptions', 'no-detector'];
+/** The order of the fields in a spec, so that the same run always has the same address. */
+const FIELDS = ['algorithm', 'n', 'variant', 'coordinators', 'votes', 'load', 'entries', 'hold', 'think', 'network', 'delay', 'delay-max', 'order', 'loss', 'duplicate', 'drift', 'faults', 'app-messages', 'store', 'seed', 'no-detector', 'ignore-assumptions'];
+
+/** The options that mean nothing for a family are refused by the simulator; so the form does not offer them. */
+const ONLY = {
+  load: ['mutex', 'election', 'append'], entries: ['mutex', 'detector', 'append'], think: ['mutex', 'detector', 'append'],
+  hold: ['mutex'], 'app-messages': ['mutex'], store: ['mutex'],
+};
+
+/** Whether an option has a meaning for this family. Written faults decide what happens in elections and to detectors. */
+export function applies(option, family, hasFaults = false) {
+  if (!(ONLY[option] ?? [family]).includes(family)) return false;
+  if (hasFaults && family === 'election' && option === 'load') return false;
+  return !(hasFaults && family === 'detector' && (option === 'entries' || option === 'think'));
+}
+
+/** The spec of the texts and flags of a form: empty fields and defaults are left out, numbers are numbers. */
+export function fromForm(values, family) {
+  const hasFaults = (values.faults ?? []).some((fault) => fault !== 'random');
+  const spec = {};
+  for (const name of FIELDS) {
+    const value = values[name];
+    if (value === undefined || value === null || value === '' || value === false) continue;
+    if (!applies(name, family, hasFaults)) continue;
+    if (name === 'faults' && value.length === 0) continue;
+    if (name === 'network' && value === 'sync') continue;
+    spec[name] = NUMBERS.includes(name) ? Number(value) : FLAGS.includes(name) ? true : value;
+    if (['loss', 'duplicate', 'drift'].includes(name) && spec[name] === 0) delete spec[name];
+  }
+  return spec;
+}
+
+/** The same run with another algorithm. A variant that the other algorithm does not have is left out. */
+export function withAlgorithm(spec, {name, variants}) {
+  const known = new Set(variants.map((variant) => variant.name.split(':')[0]));
+  const {variant, ...rest} = spec;
+  const kept = variant && String(variant).split('+').every((part) => known.has(part.split(':')[0]));
+  return {...rest, algorithm: name, ...(kept ? {variant} : {})};
+}
+
+/** The algorithms that a run may be shown beside: the healthy one of a broken one, or the broken ones of a healthy one. */
+export function counterparts(algorithm, algorithms) {
+  if (algorithm.cured) return algorithms.filter(({name}) => name === algorithm.cured);
+  return algorithms.filter(({cured}) => cured === algorithm.name);
+}
+
+/** What a run is judged by: the promises of the algorithm, or of the healthy one if it is broken on purpose. */
+export function promisedBy(algorithm, algorithms) {
+  const healthy = algorithms.find(({name}) => name === algorithm?.cured);
+  return {promises: [...(healthy?.promises ?? []), ...(algorithm?.promises ?? [])]};
+}
+
+/** What the moments of a run are asked of: `{source}`, or `{source: null, why}` for the families that no replay repeats. */
+export function momentsOf(spec, algorithm) {
+  const why = {
+    detector: 'a run of a detector cannot be repeated, because its processes use their own clocks',
+    append: 'a run of record append cannot be repeated, because a trace has no events for appends',
+  }[algorithm?.family];
+  return why ? {source: null, why} : {source: {spec}, why: null};
+}
+
+/** The part of a spec that says which group it is. The page for steps by hand needs no more. */
+export function groupOf({algorithm, n, variant, coordinators, votes}) {
+  return JSON.parse(JSON.stringify({algorithm, n, variant, coordinators, votes}));
+}

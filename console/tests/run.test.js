@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import {test} from 'node:test';
+
+import {byHand, request, verdict} from '../check/options.js';
+import {readAddress} from '../hand/rules.js';
+import {actionsTo} from '../hand/tree.js';
+import {parse} from '../lib/route.js';
+import {halves, write} from '../run/faults.js';
+import {applies, counterparts, fromForm, groupOf, momentsOf, withAlgorithm} from '../run/spec.js';
+import {agreement, costs, judged, promises} from '../run/verdict.js';
+
+test('a form becomes a spec without empty fields and defaults, always in the same order', () => {
+  const values = {seed: '7', algorithm: 'maekawa', n: '7', variant: '', load: '', entries: '20', network: 'sync', loss: '0', faults: [], 'app-messages': false, 'no-detector': true, store: 'fenced'};
+  assert.equal(JSON.stringify(fromForm(values, 'mutex')), '{"algorithm":"maekawa","n":7,"entries":20,"store":"fenced","seed":7,"no-detector":true}');
+});
+
+test('options without a meaning for the family are left out', () => {
+  const values = {algorithm: 'bully', load: 'solo', entries: '3', hold: '1', store: 'fenced', faults: ['crash 1 @ 5']};
+  assert.deepEqual(fromForm(values, 'election'), {algorithm: 'bully', faults: ['crash 1 @ 5']});
+  assert.deepEqual(fromForm({...values, faults: ['random']}, 'election'), {algorithm: 'bully', load: 'solo', faults: ['random']});
+  assert.ok(applies('entries', 'detector') && !applies('entries', 'detector', true));
+});
+
+test('a run beside another keeps all but the algorithm and what it does not know', () => {
+  const spec = {algorithm: 'maekawa-1985', n: 4, variant: 'grid', seed: 3};
+  assert.deepEqual(withAlgorithm(spec, {name: 'maekawa', variants: [{name: 'grid'}]}), {algorithm: 'maekawa', n: 4, seed: 3, variant: 'grid'});
+  assert.deepEqual(withAlgorithm(spec, {name: 'central', variants: [{name: 'lease:L'}]}), {algorithm: 'central', n: 4, seed: 3});
+  assert.deepEqual(withAlgorithm({...spec, variant: 'lease:5'}, {name: 'central', variants: [{name: 'lease:L'}]}).variant, 'lease:5');
+  const all = [{name: 'a', cured: null}, {name: 'a-1', cured: 'a'}, {name: 'b', cured: null}];
+  assert.deepEqual([counterparts(all[0], all), counterparts(all[1], all), counterparts(all[2], all)].map((found) => found.map(({name}) => name)), [['a-1'], ['a'], []]);
+  assert.deepEqual(groupOf({algorithm: 'a', n: 3, seed: 4, faults: []}), {algorithm: 'a', n: 3});
+});
+
+test('moments are asked only of runs that can be repeated', () => {
+  assert.deepEqual(momentsOf({algorithm: 'a'}, {family: 'mutex'}), {source: {spec: {algorithm: 'a'}}, why: null});
+  assert.equal(momentsOf({algorithm: 'heartbeat'}, {family: 'detector'}).source, null);
+});
+
+test('faults are written as the simulator reads them', () => {
+  assert.deepEqual(write('crash', {process: '1', at: '5'}), {fault: 'crash 1 @ 5'});
+  assert.deepEqual(write('recover', {process: '1', at: '5', forgets: true}), {fault: 'recover 1 @ 5 without-memory'});
+  assert.deepEqual(write('pause', {process: '1', at: '5', lasts: '3'}), {fault: 'pause 1 @ 5 for 3'});
+  assert.deepEqual(write('partition', {groups: '0,1|2', at: '5'}), {fault: 'partition 0,1|2 @ 5'});
+  assert.deepEqual(write('oneway', {from: '0', to: '1', at: '5', for: '2'}), {fault: 'oneway 0->1 @ 5 for 2'});
+  assert.deepEqual(write('random', {}), {fault: 'random'});
+  assert.match(write('pause', {process: '1', at: '', lasts: ' '}).error, /needs: at \(T\), for \(T\)\./);
+  assert.equal(halves(5), '0,1,2|3,4');
+});
+
+const properties = (more) => ({safety: 'held', liveness: 'held', order: 'unchecked', fence: 'held', detail: {order: 'does not apply'}, ...more});
+
+test('the headline names what is broken, and tells a broken promise from what was never promised', () => {
+  const promised = ['safety', 'liveness'];
+  assert.deepEqual(promises({properties: properties()}, promised).headline, {tone: 'good', text: 'All promises held', detail: null});
+  assert.equal(promises({properties: properties(), leader: 3}, promised).headline.detail, 'P3 leads');
+  const stuck = promises({properties: properties({liveness: 'violated', detail: {liveness: 'P1 waits'}})}, promised);
+  assert.deepEqual(stuck.headline, {tone: 'bad', text: 'Liveness is violated', detail: 'P1 waits'});
+  assert.equal(promises({properties: properties({fence: 'violated'})}, promised).headline.tone, 'warn');
+  const store = {writes: 3, refused: 0, lost: 1, data: {verdict: 'violated', detail: 'a write was lost'}};
+  assert.equal(promises({properties: properties(), store}, promised).headline.text, 'Data is violated, and not promised');
+});
+
+test('a judged trace is broken only by what counts', () => {
+  const found = (verdict, counts) => judged({resources: [{resource: null, properties: [{property: 'order', verdict, counts, detail: 'why'}]}]}).headline;
+  assert.deepEqual(found('violated', true), {tone: 'bad', text: 'Order is violated', detail: 'why'});
+  assert.deepEqual([found('violated', false).tone, found('held', true).tone], ['good', 'good']);
+});
+
+test('measured values are compared by the kind of their theory', () => {
+  const word = (value, kind, of = 8) => agreement(value, {kind, value: of})?.word;
+  assert.deepEqual([word(8, 'exact'), word(8.01, 'exact'), word(8.4, 'mean'), word(9, 'mean'), word(7, 'bound'), word(9, 'bound')], ['agrees', 'differs', 'agrees', 'differs', 'within', 'differs']);
+  assert.equal(agreement(8, undefined), null);
+  const rows = costs({messages_per_entry: 8, client_delay: {mean: 2, max: 3}, sync_delay: null, time: 10}, {messages_per_entry: {value: 8}});
+  assert.deepEqual(rows.map(({name}) => name), ['messages per entry', 'client delay', 'client delay, longest', 'time']);
+  assert.equal(rows[0].theory.value, 8);
+});
+
+test('a check asks only for what differs from the defaults', () => {
+  const values = {algorithm: 'maekawa', n: '3', variant: '', entries: '', order: '', property: 'order', crash: '0', recover: '0', loss: '1', duplicate: '', suspect: '', timers: '', ignore_assumptions: true};
+  assert.deepEqual(request(values), {spec: {algorithm: 'maekawa', n: 3}, options: {recover: 0, loss: 1, property: 'order', ignore_assumptions: true}});
+});
+
+test('a counterexample is repeated by hand step by step', () => {
+  const actions = [{user: {process: 0, wish: 'request'}}, {user: {process: 1, wish: 'request'}}, {deliver: {message: 0}}];
+  const algorithm = {name: 'a', assumes: []};
+  const {tree, spec} = readAddress(parse(byHand({algorithm: 'a', n: 2}, actions, algorithm)).query, [algorithm]);
+  assert.deepEqual(actionsTo(tree, tree.current), actions);
+  assert.deepEqual(spec, {algorithm: 'a', n: 2});
+});
+
+test('the verdict of a check is one sentence', () => {
+  assert.equal(verdict({result: 'violated', property: 'deadlock', detail: 'all wait', steps: 6, states: 80}).text, 'Deadlock in 6 steps');
+  assert.equal(verdict({result: 'holds', properties: ['safety', 'fence'], states: 1200}).text, 'Holds in every state: safety, fence');
+  assert.equal(verdict({result: 'violated', property: 'safety', steps: 1}).text, 'Safety is violated in 1 step');
+  assert.match(verdict({result: 'holds', unsettled: ['liveness']}).detail, /No verdict .* liveness/);
+  assert.equal(verdict({result: 'limit', states: 5}).tone, 'warn');
+});

@@ -1,0 +1,39 @@
+//! The lab: a page in a browser in which every algorithm can be watched, stepped by hand, broken and compared. The page
+//! is in `console/`. This crate serves it and answers its calls.
+//!
+//! Each call has one module with a pure function from request to answer: [`about`], [`run`], [`hand`] and so on. `http`
+//! is the shell around them, with axum.
+//!
+//! **Architecture invariant: no call depends on an earlier call.** A request holds everything: parameters, seed,
+//! actions. So the address of a page holds its run, and two tabs do not disturb each other. The server keeps a few runs
+//! in memory only to answer faster.
+//!
+//! **Architecture invariant: a web page of another origin cannot drive the lab.** [`guard`] refuses foreign hosts and
+//! origins before anything else looks at a request.
+//!
+//! **Architecture invariant: every call ends.** Long work runs in a thread of its own, of which there are only a few. It
+//! has limits of size and time, and stops when its connection closes ([`jobs`]).
+
+pub mod about;
+mod assets;
+mod cache;
+pub mod challenges;
+pub mod check;
+pub mod claims;
+pub mod compare;
+pub mod distance;
+pub mod guard;
+pub mod hand;
+mod http;
+pub mod jobs;
+pub mod limits;
+pub mod moment;
+pub mod pages;
+mod refusal;
+pub mod run;
+mod search;
+pub mod structure;
+pub mod upload;
+
+pub use http::{Lab, serve};
+pub use refusal::Refusal;

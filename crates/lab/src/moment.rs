@@ -1,0 +1,95 @@
+//! `/api/moment`: the state of every process right after a record of a run or of a trace.
+
+use baton_sim::replay::{self, Moment};
+use baton_sim::spec::Spec;
+use baton_trace::{Header, Record};
+use serde::Deserialize;
+
+use crate::Refusal;
+
+/// Names a run by its spec, or a trace by its text or by the id that its upload got.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    pub spec: Option<Spec>,
+    pub trace: Option<String>,
+    pub upload: Option<String>,
+    pub seq: u64,
+}
+
+/// Where the records come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Spec(Box<Spec>),
+    Trace(String),
+    Upload(String),
+}
+
+impl Request {
+    pub fn source(self) -> Result<(Source, u64), Refusal> {
+        let source = match (self.spec, self.trace, self.upload) {
+            (Some(spec), None, None) => Source::Spec(Box::new(spec)),
+            (None, Some(text), None) => Source::Trace(text),
+            (None, None, Some(id)) => Source::Upload(id),
+            _ => return Err(Refusal::bad("the request must have one of spec, trace and upload")),
+        };
+        Ok((source, self.seq))
+    }
+}
+
+pub fn moment(header: &Header, records: &[Record], seq: u64) -> Result<Moment, Refusal> {
+    replay::moment(header, records, seq).map_err(Refusal::bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Stop;
+    use crate::run;
+
+    fn request(json: &str) -> Request {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_request_names_one_source() {
+        for wrong in [r#"{"seq":1}"#, r#"{"seq":1,"trace":"x","upload":"y"}"#] {
+            assert!(request(wrong).source().is_err(), "{wrong}");
+        }
+        let (source, seq) = request(r#"{"seq":3,"upload":"y"}"#).source().unwrap();
+        assert!(matches!((source, seq), (Source::Upload(id), 3) if id == "y"));
+    }
+
+    /// Also with faults, partitions, leases and elections.
+    #[test]
+    fn every_record_of_a_run_has_its_moment() {
+        let specs = [
+            r#"{"algorithm":"maekawa","n":7,"entries":8,"network":"async"}"#,
+            r#"{"algorithm":"raymond","n":5,"entries":6}"#,
+            r#"{"algorithm":"lamport","n":3,"entries":6,"faults":["crash 2 @ 3"]}"#,
+            r#"{"algorithm":"bully","n":4,"variant":"quorum","faults":["partition 0,1|2,3 @ 5 for 30"]}"#,
+            r#"{"algorithm":"voting","n":3,"entries":5,"network":"async","seed":3}"#,
+        ];
+        for spec in specs {
+            let ran = run::run(&serde_json::from_str(spec).unwrap(), &Stop::default()).unwrap();
+            let all = 0..ran.records.len() as u64;
+            for seq in all.step_by(7) {
+                let moment = moment(&ran.header, &ran.records, seq).unwrap_or_else(|why| panic!("{spec}: {why:?}"));
+                assert_eq!(moment.shown.processes.len(), ran.header.processes);
+                assert!(!moment.text.is_empty(), "{spec}: {seq}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_replay_says_why() {
+        for (spec, why) in [
+            (r#"{"algorithm":"heartbeat","n":3}"#, "its processes use their own clocks"),
+            (r#"{"algorithm":"record-append","n":3,"entries":3}"#, "the trace format has no events for appends"),
+        ] {
+            let ran = run::run(&serde_json::from_str(spec).unwrap(), &Stop::default()).unwrap();
+            let refused = moment(&ran.header, &ran.records, 0).unwrap_err().why;
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+}

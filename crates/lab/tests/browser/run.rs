@@ -1,0 +1,98 @@
+//! The page "Run".
+
+use fantoccini::key::Key;
+
+use crate::driver::{Page, in_lab};
+
+/// The run is shown: the diagram has events and a picture, and the report is there.
+async fn until_shown(page: &Page) {
+    page.until("document.querySelector('.run-one .diagram').dataset.events > 0").await;
+    page.until("document.querySelector('.report .promises tr')").await;
+    assert_eq!(page.number("document.querySelectorAll('.notice.bad:not([hidden])').length").await, 0);
+}
+
+/// Number of colours in the diagram.
+const COLOURS: &str = "(() => {
+    const canvas = document.querySelector('.diagram-canvas');
+    const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    return new Set(new Uint32Array(data.buffer)).size;
+})()";
+
+#[test]
+fn each_algorithm_runs() {
+    in_lab(async |page| {
+        page.open("#/run").await;
+        until_shown(page).await;
+        let names =
+            page.value("[...document.querySelector('form.controls select').options].map(({value}) => value)").await;
+        let names: Vec<String> = serde_json::from_value(names).unwrap();
+        assert!(names.len() > 30, "{names:?}");
+        for name in &names {
+            page.select("form.controls select", name).await;
+            page.click("form.controls button.primary").await;
+            page.until(&format!("document.querySelector('h1').innerText.startsWith({name:?})")).await;
+            until_shown(page).await;
+            page.until(&format!("{COLOURS} > 10")).await;
+            assert!(page.address().await.contains(name.as_str()), "{name}: {}", page.address().await);
+        }
+    });
+}
+
+#[test]
+fn a_link_shows_the_same_run_and_moment() {
+    in_lab(async |page| {
+        page.open("#/run?v=1&spec={\"algorithm\":\"maekawa\",\"n\":7,\"entries\":14,\"seed\":7}").await;
+        until_shown(page).await;
+        page.click("[data-spacing=order]").await;
+        page.click("[aria-label^='First event']").await;
+        for _ in 0..12 {
+            page.click("[aria-label^='One step forward']").await;
+        }
+        let seq = page.string("document.querySelector('.diagram').dataset.seq").await;
+        page.until(&format!("document.querySelector('.moment').dataset.seq === {seq:?}")).await;
+        let shown = "[...document.querySelectorAll('.run-title, .diagram-now, .moment, .report, .again code')].map((one) => one.innerText)";
+        let before = page.value(shown).await;
+        let address = page.address().await;
+
+        page.new_tab().await;
+        page.open(&address).await;
+        until_shown(page).await;
+        page.until(&format!("document.querySelector('.moment').dataset.seq === {seq:?}")).await;
+        assert_eq!(page.value(shown).await, before);
+        assert_eq!(page.string("document.querySelector('.diagram').dataset.spacing").await, "order");
+        assert_eq!(page.address().await, address);
+    });
+}
+
+#[test]
+fn the_diagram_obeys_the_keyboard() {
+    in_lab(async |page| {
+        page.open("#/run").await;
+        until_shown(page).await;
+        // The first stop of the tabulator leads past the navigation.
+        page.press(Key::Tab).await;
+        assert_eq!(page.string("document.activeElement.className").await, "skip");
+        page.press(Key::Enter).await;
+        assert_eq!(page.string("document.activeElement.id").await, "main");
+        while page.string("document.activeElement.className").await != "diagram-canvas" {
+            page.press(Key::Tab).await;
+        }
+        let events = page.number("Number(document.querySelector('.diagram').dataset.events)").await;
+        let place = "document.querySelector('.diagram-where').innerText";
+        page.press(Key::Home).await;
+        page.until(&format!("{place}.startsWith('1 of {events}')")).await;
+        page.press('.').await;
+        page.until(&format!("{place}.startsWith('2 of {events}')")).await;
+        page.press(',').await;
+        page.until(&format!("{place}.startsWith('1 of {events}')")).await;
+        page.press(Key::End).await;
+        page.until(&format!("{place}.startsWith('{events} of {events}')")).await;
+        page.press(Key::Escape).await;
+        page.until(&format!("{place} === '{events} events'")).await;
+        page.press(' ').await;
+        page.until("document.querySelector('.play').title.startsWith('Pause')").await;
+        page.until("Number(document.querySelector('.diagram-where b').innerText) > 2").await;
+        page.press(' ').await;
+        page.until("document.querySelector('.play').title.startsWith('Play')").await;
+    });
+}
