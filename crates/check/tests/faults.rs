@@ -123,6 +123,7 @@ static ABOUT: About = ABOUT_CLERK;
 const ABOUT_CLERK: About = About {
     name: "clerk",
     family: Family::Mutex,
+    way: None,
     summary: "a central server with faults",
     assumes: Assumes { fifo: true, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },

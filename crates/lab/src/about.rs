@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use baton_compare::command::to_json;
-use baton_protocol::registry::{self, ALGORITHMS, About, Crashes, Family, Group, Overlap, Params, Visitor};
+use baton_protocol::registry::{self, ALGORITHMS, About, Crashes, Family, Group, Overlap, Params, Visitor, Way};
 use baton_protocol::{append, detector, election, mutex};
 use baton_sim::oracle::Verdict;
 use baton_sim::scenario::{BUILT_IN, Expect, Scenario};
@@ -112,17 +112,15 @@ fn algorithm(about: &'static About) -> Algorithm {
 
 /// The heading for an algorithm. An algorithm that is broken on purpose stands beside its healthy one.
 fn card(about: &About) -> &'static str {
-    match about.family {
-        Family::Election => return "elections",
-        Family::Detector => return "detectors",
-        Family::Append => return "append",
-        Family::Mutex => {}
-    }
-    match cured(about).unwrap_or(about.name) {
-        "central" | "central-elected" => "asks a coordinator",
-        "maekawa" | "generalized" | "voting" => "asks a quorum",
-        "raymond" | "suzuki-kasami" | "token-ring" => "passes a token",
-        _ => "asks everybody",
+    match (about.family, about.way) {
+        (Family::Election, _) => "elections",
+        (Family::Detector, _) => "detectors",
+        (Family::Append, _) => "append",
+        (Family::Mutex, Some(Way::AsksCoordinator)) => "asks a coordinator",
+        (Family::Mutex, Some(Way::AsksQuorum)) => "asks a quorum",
+        (Family::Mutex, Some(Way::PassesToken)) => "passes a token",
+        // A process without a lock asks nobody; it stands among the simplest ones.
+        (Family::Mutex, Some(Way::AsksEverybody) | None) => "asks everybody",
     }
 }
 

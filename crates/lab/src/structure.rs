@@ -46,9 +46,8 @@ impl Structure {
         let clients = group.clients;
         if let Some(tree) = &group.topology.tree {
             structure.become_tree(tree.clone());
-        } else if is_ring(about.name) {
-            structure.shape = Shape::Ring;
-            structure.ring = Some(ring(params, clients));
+        } else if let Some(ring) = &group.topology.ring {
+            (structure.shape, structure.ring) = (Shape::Ring, Some(ring.clone()));
         } else if structure.quorums.is_some() && votes_by_construction(about, params) {
             structure.become_quorums(params);
         } else if group.processes > clients && about.family != Family::Election {
@@ -78,24 +77,10 @@ impl Structure {
     }
 }
 
-fn is_ring(algorithm: &str) -> bool {
-    ["token-ring", "permission-ring", "chang-roberts", "ring-list"].iter().any(|ring| algorithm.starts_with(ring))
-}
-
 /// Whether the voting sets are those of a construction: not if the user gave the sets, or uses other ones.
 fn votes_by_construction(about: &About, params: &Params) -> bool {
     let other_sets = ["request", "inform", "central", "ricart-agrawala"];
     about.family == Family::Mutex && !other_sets.iter().any(|part| params.has(part))
-}
-
-/// The order of the ring. Only some algorithms have the variants that change it.
-fn ring(params: &Params, clients: usize) -> Vec<ProcessId> {
-    let given = params.value("ring").and_then(|ids| ids.split(',').map(|id| id.trim().parse().ok()).collect());
-    match given {
-        Some(ring) => ring,
-        None if params.has("descending") => (0..clients).rev().collect(),
-        None => (0..clients).collect(),
-    }
 }
 
 #[cfg(test)]

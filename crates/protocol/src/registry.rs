@@ -60,6 +60,8 @@ pub struct About {
     /// Name on the command line.
     pub name: &'static str,
     pub family: Family,
+    /// None if the algorithm is not for mutual exclusion.
+    pub way: Option<Way>,
     pub summary: &'static str,
     pub assumes: Assumes,
     pub promises: Promises,
@@ -85,6 +87,15 @@ pub enum Family {
     Detector,
     /// Appending to a shared file.
     Append,
+}
+
+/// How a process for mutual exclusion gets in. Pages group the algorithms by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    AsksEverybody,
+    AsksQuorum,
+    AsksCoordinator,
+    PassesToken,
 }
 
 /// A part of the value of `--variant`.
@@ -258,6 +269,8 @@ pub struct Topology {
     pub quorums: Option<Vec<Vec<ProcessId>>>,
     /// The edges of a spanning tree.
     pub tree: Option<Vec<(ProcessId, ProcessId)>>,
+    /// The processes in the order of the ring.
+    pub ring: Option<Vec<ProcessId>>,
 }
 
 impl<P> Group<P> {
@@ -274,6 +287,11 @@ impl<P> Group<P> {
             keeps_memory: false,
             survivors: None,
         }
+    }
+
+    pub fn on_ring(mut self, order: impl IntoIterator<Item = ProcessId>) -> Self {
+        self.topology.ring = Some(order.into_iter().collect());
+        self
     }
 }
 

@@ -273,6 +273,8 @@ fn moments(records: &[Record]) -> Vec<Moment> {
 /// A message that has been sent.
 struct Sent {
     arrow: Arrow,
+    /// Whether it, or a copy of it, has arrived.
+    has_arrived: bool,
     /// Whether it, or a copy of it, has arrived or was lost.
     is_settled: bool,
 }
@@ -372,13 +374,14 @@ impl Builder {
     }
 
     fn send(&mut self, arrow: Arrow) {
-        self.sent.insert(arrow.msg, Sent { arrow, is_settled: false });
+        self.sent.insert(arrow.msg, Sent { arrow, has_arrived: false, is_settled: false });
     }
 
     /// In a merged trace the send may be missing. Then the arrow has no start, and is not shown.
     fn settle(&mut self, msg: u64, end: Moment, fate: Fate) {
-        let Some(Sent { arrow, is_settled }) = self.sent.get_mut(&msg) else { return };
-        let fate = if *is_settled && fate == Fate::Arrived { Fate::Duplicate } else { fate };
+        let Some(Sent { arrow, has_arrived, is_settled }) = self.sent.get_mut(&msg) else { return };
+        let fate = if *has_arrived && fate == Fate::Arrived { Fate::Duplicate } else { fate };
+        *has_arrived |= fate == Fate::Arrived;
         *is_settled = true;
         self.arrows.push(Arrow { end: Some(end), fate, ..arrow.clone() });
     }
@@ -528,11 +531,21 @@ mod tests {
             (2.0, Some(2), deliver(0)),
             // The send is in the trace of another member.
             (3.0, Some(2), deliver(9)),
+            // The network has made two copies, and lost the first.
+            (4.0, Some(0), send(3)),
+            (4.0, Some(2), Event::Drop { msg: 3, reason: DropReason::Partition }),
+            (5.0, Some(2), deliver(3)),
         ]);
         let fates: Vec<_> = scene.arrows.iter().map(|arrow| (arrow.msg, arrow.is_app, arrow.fate)).collect();
         let lost = Fate::Lost(DropReason::Partition);
-        let expected =
-            [(0, false, Fate::Arrived), (0, false, Fate::Duplicate), (1, false, lost), (2, true, Fate::UnderWay)];
+        let expected = [
+            (0, false, Fate::Arrived),
+            (0, false, Fate::Duplicate),
+            (1, false, lost),
+            (2, true, Fate::UnderWay),
+            (3, false, lost),
+            (3, false, Fate::Arrived),
+        ];
         assert_eq!(fates, expected);
         assert_eq!(serde_json::to_value(lost).unwrap(), json!({ "lost": "partition" }));
     }

@@ -514,6 +514,7 @@ const PADDING_MAX: u64 = 1 << 20;
 pub const ABOUT: About = About {
     name: "record-append",
     family: Family::Append,
+    way: None,
     summary: "a primary gives each record its place at the end of a replicated file; no lock",
     assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::ButOne, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },

@@ -52,6 +52,7 @@ impl Protocol for NoLock {
 pub const ABOUT: About = About {
     name: "no-lock",
     family: Family::Mutex,
+    way: None,
     summary: "no lock at all: shows what the others are good for",
     assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises::ALL,

@@ -59,6 +59,7 @@ impl Detector for Heartbeat {
 pub const ABOUT: About = About {
     name: "heartbeat",
     family: Family::Detector,
+    way: None,
     summary: "suspect a process that has sent no beat for more than P + D",
     assumes: Assumes { synchronous: true, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },

@@ -141,6 +141,7 @@ fn deviations(threshold: f64) -> f64 {
 pub const ABOUT: About = About {
     name: "phi-accrual",
     family: Family::Detector,
+    way: None,
     summary: "suspect a process whose next beat is improbably late, judged by its earlier beats",
     assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises { safety: false, order: false, fence: false, ..Promises::ALL },

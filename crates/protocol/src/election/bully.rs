@@ -207,6 +207,7 @@ impl Bully {
 pub const ABOUT: About = About {
     name: "bully",
     family: Family::Election,
+    way: None,
     summary: "the highest id that answers leads",
     assumes: Assumes { synchronous: true, crashes: Crashes::Final, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },

@@ -254,6 +254,7 @@ impl ChangRoberts {
 pub const ABOUT: About = About {
     name: "chang-roberts",
     family: Family::Election,
+    way: None,
     summary: "ids go round a ring, and a higher id stops a lower one; the process whose id comes back leads",
     assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
@@ -274,6 +275,7 @@ pub fn group(params: &Params) -> Result<Group<Guarded<ChangRoberts>>, SetupError
 /// Also used by the broken variant, which sends only its own id again.
 pub fn group_with(params: &Params, change: Change) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
     let order: Arc<Vec<ProcessId>> = Arc::new(ring::order(params)?);
+    let ring = order.to_vec();
     let make = move |me| ChangRoberts { change, ..ChangRoberts::new(me, &order, None) };
-    guarded::group(params, Rule::Highest, make)
+    Ok(guarded::group(params, Rule::Highest, make)?.on_ring(ring))
 }

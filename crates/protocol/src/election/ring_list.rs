@@ -264,6 +264,7 @@ impl RingList {
 pub const ABOUT: About = About {
     name: "ring-list",
     family: Family::Election,
+    way: None,
     summary: "a list of ids goes round a ring, and the best on it leads",
     assumes: Assumes { crashes: Crashes::Final, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
@@ -289,8 +290,9 @@ pub fn group(params: &Params) -> Result<Group<Guarded<RingList>>, SetupError> {
         Some("multicast") => Announcement::Multicast,
         _ => Announcement::Circulate,
     };
-    guarded::group(params, rule, move |me| {
+    let make = move |me| {
         let ring = Ring::new(&order, me);
         RingList { me, rule, announcement, ring, leader: None, best: None, passed: (me, 0), number: 0 }
-    })
+    };
+    Ok(guarded::group(params, rule, make)?.on_ring(0..params.n))
 }

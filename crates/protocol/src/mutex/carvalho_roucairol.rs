@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -184,6 +184,7 @@ impl CarvalhoRoucairol {
 pub const ABOUT: About = About {
     name: "carvalho-roucairol",
     family: Family::Mutex,
+    way: Some(Way::AsksEverybody),
     summary: "ask the processes whose permission is missing; a permission stays until it is asked back",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },

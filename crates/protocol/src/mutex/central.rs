@@ -25,7 +25,7 @@ use alloc::string::ToString;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 /// Processes `0..n` are clients; process n is the coordinator.
@@ -176,6 +176,7 @@ impl Coordinator {
 pub const ABOUT: About = About {
     name: "central",
     family: Family::Mutex,
+    way: Some(Way::AsksCoordinator),
     summary: "one coordinator outside the group grants in order of arrival",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },

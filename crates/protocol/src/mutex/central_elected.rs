@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::election::{self, chang_roberts, chang_roberts::ChangRoberts};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Way};
 use crate::{Counter, Input, Outbox, Output, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 /// Every process is a client; the elected one is also the coordinator.
@@ -381,6 +381,7 @@ impl Wish {
 pub const ABOUT: About = About {
     name: "central-elected",
     family: Family::Mutex,
+    way: Some(Way::AsksCoordinator),
     summary: "an elected member grants in order of arrival; after its crash the next one asks all for their state",
     assumes: Assumes { crashes: Crashes::Final, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },

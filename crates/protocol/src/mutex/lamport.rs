@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -299,6 +299,7 @@ impl Lamport {
 pub const ABOUT: About = About {
     name: "lamport",
     family: Family::Mutex,
+    way: Some(Way::AsksEverybody),
     summary: "every process keeps the same queue of requests, by Lamport time and id",
     assumes: Assumes { fifo: true, crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Topology, Variant};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Topology, Variant, Way};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::Construction;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
@@ -399,6 +399,7 @@ impl Maekawa {
 pub const ABOUT: About = About {
     name: "maekawa",
     family: Family::Mutex,
+    way: Some(Way::AsksQuorum),
     summary: "ask a set of voters that meets every other set; a vote can be asked back for a better request",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },

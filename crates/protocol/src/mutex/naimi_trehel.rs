@@ -25,7 +25,7 @@ use core::convert::Infallible;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol};
 
 /// Kept small, since a group may have a million processes.
@@ -160,6 +160,7 @@ impl NaimiTrehel {
 pub const ABOUT: About = About {
     name: "naimi-trehel",
     family: Family::Mutex,
+    way: Some(Way::PassesToken),
     summary: "one token; a request goes from each process to the last requester that it knows, and reverses the path",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -190,6 +190,7 @@ impl Rivalry {
 pub const ABOUT: About = About {
     name: "permission-ring",
     family: Family::Mutex,
+    way: Some(Way::AsksEverybody),
     summary: "a request goes round the ring; a process with an earlier request parks it until it leaves",
     assumes: Assumes::LOSSLESS,
     promises: Promises::ALL,
@@ -212,5 +213,6 @@ pub fn group_with(params: &Params, rivalry: Rivalry) -> Result<Group<PermissionR
         clock: LamportClock::default(),
         state: State::Released,
         parked: Vec::new(),
-    }))
+    })
+    .on_ring(0..n))
 }

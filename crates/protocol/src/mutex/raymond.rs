@@ -25,7 +25,7 @@ use alloc::string::ToString;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant, Way};
 use crate::topology::tree::Tree;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
@@ -224,6 +224,7 @@ impl Raymond {
 pub const ABOUT: About = About {
     name: "raymond",
     family: Family::Mutex,
+    way: Some(Way::PassesToken),
     summary: "one token in a tree; each process knows only the direction of the token",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -261,6 +261,7 @@ impl Precedence {
 pub const ABOUT: About = About {
     name: "ricart-agrawala",
     family: Family::Mutex,
+    way: Some(Way::AsksEverybody),
     summary: "ask all processes; the later request, by Lamport time and id, waits for its replies",
     assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::suzuki_kasami::show_numbers;
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -235,6 +235,7 @@ impl Token {
 pub const ABOUT: About = About {
     name: "singhal",
     family: Family::Mutex,
+    way: Some(Way::PassesToken),
     summary: "one token; ask only the processes that may have it",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },

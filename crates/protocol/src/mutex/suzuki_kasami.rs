@@ -23,7 +23,7 @@ use core::convert::Infallible;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -203,6 +203,7 @@ pub(super) fn show_numbers(numbers: &mut [u64], visit: &mut dyn FnMut(Counter, &
 pub const ABOUT: About = About {
     name: "suzuki-kasami",
     family: Family::Mutex,
+    way: Some(Way::PassesToken),
     summary: "one token; ask all processes for it; the token knows which requests are served",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },

@@ -42,7 +42,7 @@ use core::convert::Infallible;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant, Way};
 use crate::roster::{LateReports, Membership, Roster};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
@@ -462,6 +462,7 @@ impl Moves {
 pub const ABOUT: About = About {
     name: "token-ring",
     family: Family::Mutex,
+    way: Some(Way::PassesToken),
     summary: "one token goes round the ring; the process with the token may enter",
     assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::SameOrder, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },
@@ -480,5 +481,5 @@ pub fn group_with(params: &Params, late_reports: LateReports) -> Result<Group<To
     let moves = if params.has("parked") { Moves::WhileWished } else { Moves::Always };
     // Every process is made as a newcomer without a token, and becomes a founder at its fresh start. So a process that
     // recovers without memory does not make a second token.
-    Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, late_reports)))
+    Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, late_reports)).on_ring(0..n))
 }

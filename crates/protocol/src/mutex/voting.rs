@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::Stamp;
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Survivors, Variant};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Survivors, Variant, Way};
 use crate::{Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
 /// Processes `0..n` are clients; the coordinators follow.
@@ -414,6 +414,7 @@ impl Coordinator {
 pub const ABOUT: About = About {
     name: "voting",
     family: Family::Mutex,
+    way: Some(Way::AsksQuorum),
     summary: "m of c coordinators must vote for a client; a denied client waits a random time",
     assumes: Assumes { crashes: Crashes::Coordinators, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },

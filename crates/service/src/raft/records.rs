@@ -1,6 +1,6 @@
 //! The record of this node in the membership, and memberships that an earlier leader left half changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn differs(metrics: &Metrics, wanted: &NodeRecord) -> Option<NodeRecord> {
 /// the node lets them be.
 pub(super) async fn keep_record(group: Group) {
     let mut metrics = group.raft.server_metrics();
-    let (mut last, mut said) = (None, String::new());
+    let (mut was_changed, mut refusals) = (false, Refusals::default());
     loop {
         let seen = metrics.borrow_watched().clone();
         let is_member = seen.membership_config.get_node(&seen.id).is_some();
@@ -80,41 +80,66 @@ pub(super) async fn keep_record(group: Group) {
             }
             Some(record) => {
                 let NodeRecord { name, peer_address, client_address } = record.clone();
-                let outcome = change_own(&group, &seen, record).await;
-                let is_new = last.as_ref() != Some(&outcome);
-                match &outcome {
-                    Ok(()) if is_new => info!(
-                        name,
-                        "the record of this node is changed: other nodes reach it at {peer_address}, clients at {client_address}"
-                    ),
-                    // A node that has just started knows no leader yet. So only a refusal that comes again is told.
-                    Err(refusal) if !is_new && said != *refusal => {
-                        warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
-                        said = refusal.clone();
+                match change_own(&group, &seen, record).await {
+                    Ok(()) => {
+                        if !was_changed {
+                            info!(
+                                name,
+                                "the record of this node is changed: other nodes reach it at {peer_address}, clients at {client_address}"
+                            );
+                        }
+                        was_changed = true;
                     }
-                    _ => {}
+                    Err(refusal) => {
+                        if refusals.is_second(&refusal) {
+                            warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
+                        }
+                        was_changed = false;
+                    }
                 }
-                last = Some(outcome);
                 sleep(PAUSE).await;
             }
         }
     }
 }
 
+/// How often each refusal came. A node that has just started knows no leader yet, so a refusal is told when it comes
+/// again, even if another one came between.
+#[derive(Default)]
+struct Refusals(BTreeMap<String, u64>);
+
+impl Refusals {
+    fn is_second(&mut self, refusal: &str) -> bool {
+        let count = self.0.entry(refusal.to_owned()).or_default();
+        *count += 1;
+        *count == 2
+    }
+}
+
 impl Node {
-    /// Warns if this node does not reach itself at the peer address in its record: then other nodes do not reach it either.
+    /// Warns if this node does not reach itself at the peer address that its record has or gets: then other nodes do not reach it either.
     pub async fn check_own_address(&self) {
-        let record = self.group.metrics().membership_config.get_node(&self.id()).cloned();
-        let Some(NodeRecord { peer_address, .. }) = record else { return };
+        if let Some(sentence) = self.does_not_reach_itself().await {
+            warn!("{sentence}");
+        }
+    }
+
+    pub(super) async fn does_not_reach_itself(&self) -> Option<String> {
+        let known = self.group.metrics().membership_config.get_node(&self.id()).cloned()?;
+        // The membership may still have the address from before this start.
+        let NodeRecord { peer_address, .. } = self.group.peers.record().or(&known);
+        if peer_address.is_empty() {
+            return None;
+        }
         let why = match self.introduce(&peer_address).await {
-            Ok(theirs) if theirs.node == self.id() => return,
+            Ok(theirs) if theirs.node == self.id() => return None,
             Ok(theirs) => format!("node {} answers there", theirs.node),
             Err(why) => why_silent(&why),
         };
-        warn!(
+        Some(format!(
             "other nodes look for this node at {peer_address}, where it does not reach itself ({why}); if it has moved, start it \
              with `--peer-advertise ADDRESS`"
-        );
+        ))
     }
 }
 
@@ -181,4 +206,16 @@ pub(super) async fn finish_changes(group: Group) {
 
 fn is_half_done(metrics: &Metrics) -> bool {
     metrics.state == ServerState::Leader && is_joint(&metrics.membership_config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_once_even_if_refusals_alternate() {
+        let mut refusals = Refusals::default();
+        let told = ["a", "b", "a", "b", "a"].map(|refusal| refusals.is_second(refusal));
+        assert_eq!(told, [false, false, true, true, false]);
+    }
 }

@@ -280,6 +280,25 @@ async fn a_lone_node_that_is_told_no_address_for_others_has_the_one_it_listens_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_has_moved_is_warned_only_if_it_is_told_no_new_address() {
+    let seats = seats(3).await;
+    let nodes = formed(&seats).await;
+    agree(&all(&nodes), 0).await;
+    stop(nodes).await;
+    // The other nodes are stopped, so the membership keeps the old address.
+    let moved = Seat { disk: seats[0].disk.copy(), ..Seat::new("node-0").await };
+    let node = moved.open(Beginning::Waits).await;
+    assert_eq!(node.does_not_reach_itself().await, None);
+    stop([node]).await;
+    let listener = Some(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let node = Node::open(Arc::new(seats[0].disk.copy()), Options { listener, ..options() }).await.unwrap();
+    let warning = node.does_not_reach_itself().await.unwrap();
+    let old = format!("other nodes look for this node at {}, where it does not reach itself", seats[0].address);
+    assert!(warning.starts_with(&old), "{warning}");
+    stop([node]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_without_a_majority_is_told_as_none_and_goes_on_in_its_term() {
     let mut seats = seats(3).await;
     let addresses: Vec<String> = seats.iter().map(|seat| seat.address.to_string()).collect();
