@@ -47,8 +47,8 @@ fn every_scenario_is_part_of_the_program() {
     assert!(find("token-lost").unwrap().contains("The token is lost with its holder"));
     assert_eq!(
         find("fencing").unwrap_err().to_string(),
-        "there is no scenario `fencing`; similar are fencing-pause-fenced, fencing-pause-unfenced; \
-         `baton sim --scenarios` lists them, and a file is named by its path"
+        "there is no scenario `fencing`; similar are fencing-lease-check-after, fencing-lease-check-before, fencing-pause-fenced, \
+         fencing-pause-unfenced; `baton sim --scenarios` lists them, and a file is named by its path"
     );
 }
 
