@@ -273,7 +273,6 @@ impl Figure {
 
     fn of_mutex(self, report: &MutexReport) -> Option<f64> {
         let mean = |delay: Option<DelaySummary>| delay.map(|delay| delay.mean);
-        let max = |delay: Option<DelaySummary>| delay.map(|delay| delay.max);
         match self {
             Figure::MessagesPerEntry => report.messages_per_entry,
             Figure::MessagesMax => report.messages_per_entry_max.map(|most| most as f64),
@@ -281,9 +280,9 @@ impl Figure {
             Figure::Busiest => report.messages_per_process.map(|load| load.max),
             Figure::BypassMax => report.bypass.map(|bypass| bypass.max as f64),
             Figure::ClientDelay => mean(report.client_delay),
-            Figure::ClientDelayMax => max(report.client_delay),
+            Figure::ClientDelayMax => report.client_delay_max,
             Figure::SyncDelay => mean(report.sync_delay),
-            Figure::SyncDelayMax => max(report.sync_delay),
+            Figure::SyncDelayMax => report.sync_delay_max,
             _ => None,
         }
     }

@@ -132,7 +132,8 @@ fn token_ring() -> Vec<Said> {
             solo_random(spec(10), 1_000),
             Figure::ClientDelayMax,
             exact("n-1", 9.0),
-        ),
+        )
+        .because("n T, if the token has just left the process."),
         sync_delay("n/2 T on average.", at_random(), mean("n/2", 5.0)).because(
             "About n/3 T, and less if several wait: a process that the token has just left rarely waits again. It is n/2 only \
              if the next process is any other with equal chance.",

@@ -46,6 +46,9 @@ pub struct Workload {
     pub store: Option<StoreKind>,
 }
 
+/// The share of its stay after which a holder writes. The same for every store, so that one pause compares them.
+const WRITES_AT: f64 = 0.5;
+
 /// What keeps a late write out of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -54,8 +57,8 @@ pub enum StoreKind {
     Fenced,
     /// The store accepts every write.
     Unfenced,
-    /// The store accepts every write. But halfway through its stay a holder checks that its lease is not over, and it
-    /// writes only if that is so, after another quarter of its stay.
+    /// The store accepts every write. But after a quarter of its stay a holder checks that its lease is not over, and it
+    /// writes only if that is so.
     LeaseChecked,
 }
 
@@ -340,11 +343,11 @@ impl MutexUsers {
         self.violated(process, found, wire);
         if let Some(store) = &mut self.store {
             let read = store.read(fence);
-            let plan = match self.workload.store {
-                Some(StoreKind::LeaseChecked) => Plan::CheckLease { read, entered: now },
-                _ => Plan::Write(read),
+            let (share, plan) = match self.workload.store {
+                Some(StoreKind::LeaseChecked) => (0.25, Plan::CheckLease { read, entered: now }),
+                _ => (WRITES_AT, Plan::Write(read)),
             };
-            wire.plan(ticks(self.workload.hold / 2.0), Class::Exit, process, plan);
+            wire.plan(ticks(self.workload.hold * share), Class::Exit, process, plan);
         }
         wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
     }
@@ -380,7 +383,7 @@ impl MutexUsers {
     }
 
     /// The check and the write are two steps, and the process may be paused in between. A process that was paused
-    /// before the check and should have left by now writes at once.
+    /// before the check and should have written by now writes at once.
     fn check_lease<P: Mutex>(&mut self, process: ProcessId, read: Read, entered: Ticks, wire: &mut Wire<P, Plan>) {
         let now = wire.now();
         if self.lease.is_some_and(|lease| now >= entered + lease)
@@ -389,7 +392,7 @@ impl MutexUsers {
             let refused = store.refuse(read);
             return self.written(process, read, refused, wire);
         }
-        match (entered + ticks(self.workload.hold)).saturating_sub(now) / 2 {
+        match (entered + ticks(self.workload.hold * WRITES_AT)).saturating_sub(now) {
             0 => self.write(process, read, wire),
             later => wire.plan(later, Class::Exit, process, Plan::Write(read)),
         }
