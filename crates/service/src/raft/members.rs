@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use openraft::Instant as _;
+use openraft::alias::InstantOf;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
+use openraft::type_config::TypeConfigExt;
 use openraft::{ChangeMembers, ServerState};
 use tokio::time::timeout;
 
@@ -17,13 +19,17 @@ use super::group::{Metrics, check_record, confirmed, known, name};
 use super::node::{Node, node_status};
 use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
 use crate::clock::boot_ms;
+use super::types::TypeConfig;
 use crate::format::record::NodeRecord;
 use crate::replica::Leadership;
 
-/// A learner that is further behind, in entries, must not become a voter: the group would wait for it.
+/// A node that is further behind, in entries, cannot take over, and does not count among those that answer.
 const LAG_MAX: u64 = 5000;
 
 /// The time that another node has to say how it is.
+/// The time that a learner has to answer and to catch up before it becomes a voter.
+const CATCH_UP_MAX: Duration = Duration::from_secs(3);
+
 const STATUS_MAX: Duration = Duration::from_millis(500);
 
 /// A member, as this node sees it.
@@ -101,20 +107,40 @@ impl Node {
         self.group.change(turn, ChangeMembers::AddNodes(BTreeMap::from([(id, record)])), true).await
     }
 
-    /// Makes a learner a voter.
+    /// Makes a learner a voter. It must answer now, and have what the log has now: the group waits for it from then on, and
+    /// could not even remove it if that made no majority.
     pub async fn promote(&self, id: u64) -> Result<(), MemberError> {
         let (turn, metrics) = self.group.begin_change()?;
         known(&metrics, id)?;
         if is_voter(&metrics, id) {
             return Err(MemberError::IsVoter { name: name(&metrics, id) });
         }
-        self.check_health(&metrics, id)?;
+        self.catch_up(&metrics, id).await?;
         self.group.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
     }
 
     /// Takes a node out of the group. If it is the leader, another node takes over.
     pub async fn remove(&self, id: u64) -> Result<(), MemberError> {
         let (turn, metrics) = self.group.begin_change()?;
+    /// Returns when the node has answered a message that was sent after this call began, and has all that was in the log
+    /// then.
+    async fn catch_up(&self, asked: &Metrics, id: u64) -> Result<(), MemberError> {
+        let began = TypeConfig::now();
+        let answered = |metrics: &Metrics| acknowledged(metrics, id).is_some_and(|sent| sent > began);
+        let behind = |metrics: &Metrics| Some(next(asked.last_log_index).saturating_sub(matched(metrics, id)?));
+        let is_there = |metrics: &Metrics| answered(metrics) && behind(metrics) == Some(0);
+        let is_over = |metrics: &Metrics| metrics.state != ServerState::Leader || is_there(metrics);
+        // If the time is over, the sentence says what the node lacks.
+        let _ = self.group.raft.wait(Some(CATCH_UP_MAX)).metrics(is_over, "the learner has caught up").await;
+        let (metrics, name) = (self.group.leading()?, name(asked, id));
+        match (acknowledged_ms_ago(&metrics, id), behind(&metrics)) {
+            _ if is_there(&metrics) => Ok(()),
+            (None, _) | (_, None) => Err(MemberError::NeverHeard { name }),
+            (Some(ms), _) if !answered(&metrics) => Err(MemberError::Silent { name, ms }),
+            (_, Some(behind)) => Err(MemberError::Lags { name, behind }),
+        }
+    }
+
         known(&metrics, id)?;
         if metrics.membership_config.voter_ids().eq([id]) {
             return Err(MemberError::LastVoter { name: name(&metrics, id) });
@@ -331,29 +357,38 @@ fn is_voter(metrics: &Metrics, id: u64) -> bool {
 fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
     let matched = metrics.replication.as_ref()?.get(&id)?;
     if matched.is_none() {
-        acknowledged_ms_ago(metrics, id)?;
+        acknowledged(metrics, id)?;
     }
-    let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
-    Some(next(metrics.last_log_index).saturating_sub(next(matched.map(|id| id.index))))
+    Some(next(matched.map(|id| id.index)))
 }
 
-/// When a node last acknowledged something to this leader.
+fn next(index: Option<u64>) -> u64 {
+    index.map_or(0, |index| index.saturating_add(1))
+}
+
+/// When this leader sent the last message that the node has acknowledged.
+fn acknowledged(metrics: &Metrics, id: u64) -> Option<InstantOf<TypeConfig>> {
+    Some(*(*metrics.heartbeat.as_ref()?.get(&id)?)?)
+}
+
 fn acknowledged_ms_ago(metrics: &Metrics, id: u64) -> Option<u64> {
-    let heard = (*metrics.heartbeat.as_ref()?.get(&id)?)?;
-    Some(in_ms(heard.elapsed()))
+    Some(in_ms(acknowledged(metrics, id)?.elapsed()))
 }
 
 #[cfg(test)]
 mod tests {
-    use openraft::type_config::TypeConfigExt;
-
     use super::*;
-    use crate::raft::types::{LogId, TypeConfig};
+    use crate::raft::types::LogId;
 
     #[test]
     fn a_leader_that_never_heard_of_a_node_does_not_know_how_far_it_is_behind() {
         let heard = Some(TypeConfig::now().into());
         let lag = |matched: Option<u64>, heard| {
+    Some(next(metrics.last_log_index).saturating_sub(matched(metrics, id)?))
+}
+
+/// How many entries a node has, counted from the beginning of the log. None as for [`lag`].
+fn matched(metrics: &Metrics, id: u64) -> Option<u64> {
             let mut metrics = Metrics::new_initial(1);
             metrics.last_log_index = Some(9);
             metrics.replication = Some(BTreeMap::from([(2, matched.map(|index| LogId::new_term_index(1, index)))]));

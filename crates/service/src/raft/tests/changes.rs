@@ -1,0 +1,53 @@
+//! Changes that would stop the group, records that are wrong, and a folder that was set back.
+
+use std::collections::BTreeMap;
+
+use baton_proxy::Proxy;
+use tokio::time::timeout;
+
+use super::cluster::{LONG, Seat, agree, all, applied, at_leader, fill_sessions, leader, promote, seats, stop, trio};
+use super::forming::{formed, until};
+use super::*;
+
+/// A group of one with a learner, which has all entries.
+async fn with_learner(seats: &[Seat]) -> (Node, Node) {
+    let (lead, learner) = (seats[0].open(Beginning::Alone).await, seats[1].open(Beginning::Waits).await);
+    leads(&lead).await;
+    lead.add_learner(learner.id(), seats[1].record()).await.unwrap();
+    let index = fill_sessions(&[&lead], 1..10).await;
+    applied(&[&learner], index).await;
+    (lead, learner)
+}
+
+/// Otherwise the group of one would need the vote of a node that is gone, and could not even remove it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_died_a_moment_ago_is_not_promoted() {
+    let seats = seats(2).await;
+    let (lead, learner) = with_learner(&seats).await;
+    let id = learner.id();
+    stop([learner]).await;
+    let refused = lead.promote(id).await.unwrap_err();
+    assert!(matches!(refused, MemberError::Silent { .. }), "{refused}");
+    fill_sessions(&[&lead], 10..12).await;
+    lead.remove(id).await.unwrap();
+    stop([lead]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_stands_still_is_not_promoted_before_it_has_what_the_leader_has() {
+    let mut seats = seats(2).await;
+    let address = seats[1].address.to_string();
+    let proxy = Proxy::start(&address, 1).unwrap();
+    seats[0].routes = BTreeMap::from([(address, proxy.address().to_string())]);
+    let (lead, learner) = with_learner(&seats).await;
+    proxy.hold();
+    let asked = fill_sessions(&[&lead], 10..30).await;
+    let refused = lead.promote(learner.id()).await.unwrap_err();
+    assert!(matches!(refused, MemberError::Silent { .. }), "{refused}");
+    assert!(lead.members().await.iter().all(|member| member.is_voter == (member.id == lead.id())));
+    proxy.heal();
+    promote(&lead, learner.id()).await;
+    assert!(learner.group.metrics().last_log_index >= Some(asked));
+    agree(&[&lead, &learner], 29).await;
+    stop([lead, learner]).await;
+}
