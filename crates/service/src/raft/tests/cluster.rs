@@ -55,7 +55,7 @@ impl Seat {
         self.try_open(beginning, None).await.unwrap()
     }
 
-    pub(super) async fn try_open(&self, beginning: Beginning, joins: Option<&str>) -> Result<Node, OpenError> {
+    pub(super) async fn try_open(&self, beginning: Beginning, other: Option<&str>) -> Result<Node, OpenError> {
         let listener = self.listener.lock().unwrap().take();
         let listener = match listener {
             Some(listener) => listener,
@@ -67,7 +67,7 @@ impl Seat {
             record: self.record(),
             listener: Some(listener),
             beginning,
-            joins: joins.map(str::to_owned),
+            others: other.into_iter().map(str::to_owned).collect(),
             routes: self.routes.clone(),
             timing: self.timing,
             formats: self.formats,
