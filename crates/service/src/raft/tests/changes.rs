@@ -51,3 +51,34 @@ async fn a_learner_that_stands_still_is_not_promoted_before_it_has_what_the_lead
     agree(&[&lead, &learner], 29).await;
     stop([lead, learner]).await;
 }
+
+fn elsewhere() -> NodeRecord {
+    NodeRecord { peer_address: "127.0.0.1:1".to_owned(), ..NodeRecord::default() }
+}
+
+/// The leader calls it at a wrong address, so it cannot learn from the log that its record is wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_starts_has_its_record_put_right_although_its_own_copy_is_old() {
+    let mut seats = seats(3).await;
+    let mut nodes = formed(&seats).await;
+    fill_sessions(&all(&nodes), 1..5).await;
+    for advertises in [true, false] {
+        agree(&all(&nodes), 4).await;
+        let moved = (leader(&all(&nodes)).await + 1) % 3;
+        let gone = nodes.remove(moved);
+        let id = gone.id();
+        stop([gone]).await;
+        at_leader(&all(&nodes), |lead| lead.group.update(id, elsewhere())).await;
+        seats[moved].advertises = advertises;
+        nodes.insert(moved, seats[moved].open(Beginning::Waits).await);
+        let address = seats[moved].address.to_string();
+        until("the leader knows where the node is", async || {
+            let metrics = nodes[leader(&all(&nodes)).await].group.metrics();
+            metrics.membership_config.get_node(&id).is_some_and(|record| record.peer_address == address)
+        })
+        .await;
+        agree(&all(&nodes), 4).await;
+        seats[moved].advertises = true;
+    }
+    stop(nodes).await;
+}

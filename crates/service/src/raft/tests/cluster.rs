@@ -26,6 +26,8 @@ pub(super) struct Seat {
     /// The port is taken until the node starts.
     pub(super) listener: Mutex<Option<TcpListener>>,
     pub(super) routes: BTreeMap<String, String>,
+    /// The node is started with its peer address. Otherwise it keeps the one in its record.
+    pub(super) advertises: bool,
     pub(super) timing: Timing,
     pub(super) formats: (u8, u8),
     pub(super) warned: Arc<Mutex<Vec<String>>>,
@@ -40,6 +42,7 @@ impl Seat {
             address: listener.local_addr().unwrap(),
             listener: Mutex::new(Some(listener)),
             routes: BTreeMap::new(),
+            advertises: true,
             timing: Timing::default(),
             formats: Options::default().formats,
             warned: Arc::default(),
@@ -63,8 +66,12 @@ impl Seat {
         };
         let log = self.warned.clone();
         let warn: Warn = Arc::new(move |what: &str| log.lock().unwrap().push(what.to_owned()));
+        let mut record = self.record();
+        if !self.advertises {
+            record.peer_address.clear();
+        }
         let options = Options {
-            record: self.record(),
+            record,
             listener: Some(listener),
             beginning,
             others: other.into_iter().map(str::to_owned).collect(),
