@@ -16,20 +16,21 @@ use tokio::time::timeout;
 
 use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known, name};
+use super::joining::why_silent;
 use super::node::{Node, node_status};
 use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
-use crate::clock::boot_ms;
 use super::types::TypeConfig;
+use crate::clock::boot_ms;
 use crate::format::record::NodeRecord;
 use crate::replica::Leadership;
 
 /// A node that is further behind, in entries, cannot take over, and does not count among those that answer.
 const LAG_MAX: u64 = 5000;
 
-/// The time that another node has to say how it is.
 /// The time that a learner has to answer and to catch up before it becomes a voter.
 const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
+/// The time that another node has to say how it is.
 const STATUS_MAX: Duration = Duration::from_millis(500);
 
 /// A member, as this node sees it.
@@ -119,9 +120,6 @@ impl Node {
         self.group.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
     }
 
-    /// Takes a node out of the group. If it is the leader, another node takes over.
-    pub async fn remove(&self, id: u64) -> Result<(), MemberError> {
-        let (turn, metrics) = self.group.begin_change()?;
     /// Returns when the node has answered a message that was sent after this call began, and has all that was in the log
     /// then.
     async fn catch_up(&self, asked: &Metrics, id: u64) -> Result<(), MemberError> {
@@ -143,6 +141,9 @@ impl Node {
 
         known(&metrics, id)?;
         if metrics.membership_config.voter_ids().eq([id]) {
+    /// Takes a node out of the group. If it is the leader, another node takes over.
+    pub async fn remove(&self, id: u64) -> Result<(), MemberError> {
+        let (turn, metrics) = self.group.begin_change()?;
             return Err(MemberError::LastVoter { name: name(&metrics, id) });
         }
         if is_voter(&metrics, id) {
@@ -183,10 +184,26 @@ impl Node {
         Err(MemberError::NoMajority { name: name(&id), silent: silent.join(", ") })
     }
 
-    /// Changes the name and the addresses of a member. An empty field stays as it is.
+    /// Changes the name and the addresses of a member. An empty field stays as it is. The member must answer at a new
+    /// peer address: the group would call it there, and nowhere else.
     pub async fn update(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
         self.group.update(id, record).await
     }
+        let metrics = self.group.leading()?;
+        let known = known(&metrics, id)?;
+        let wanted = record.or(known);
+        check_record(metrics.membership_config.nodes(), id, &wanted)?;
+        if wanted.peer_address != known.peer_address {
+            let why = match self.introduce(&wanted.peer_address).await {
+                Ok(theirs) if theirs.node == id => None,
+                Ok(theirs) => Some(format!("node {} answers there", theirs.node)),
+                Err(error) => Some(why_silent(&error)),
+            };
+            if let Some(why) = why {
+                let (name, address) = (known.name.clone(), wanted.peer_address);
+                return Err(MemberError::NotThere { name, address, why });
+            }
+        }
 
     /// Hands the leadership over to another voter, and returns when it leads.
     pub async fn transfer(&self, to: u64) -> Result<(), MemberError> {
@@ -363,6 +380,11 @@ fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
 }
 
 fn next(index: Option<u64>) -> u64 {
+    Some(next(metrics.last_log_index).saturating_sub(matched(metrics, id)?))
+}
+
+/// How many entries a node has, counted from the beginning of the log. None as for [`lag`].
+fn matched(metrics: &Metrics, id: u64) -> Option<u64> {
     index.map_or(0, |index| index.saturating_add(1))
 }
 
@@ -384,11 +406,6 @@ mod tests {
     fn a_leader_that_never_heard_of_a_node_does_not_know_how_far_it_is_behind() {
         let heard = Some(TypeConfig::now().into());
         let lag = |matched: Option<u64>, heard| {
-    Some(next(metrics.last_log_index).saturating_sub(matched(metrics, id)?))
-}
-
-/// How many entries a node has, counted from the beginning of the log. None as for [`lag`].
-fn matched(metrics: &Metrics, id: u64) -> Option<u64> {
             let mut metrics = Metrics::new_initial(1);
             metrics.last_log_index = Some(9);
             metrics.replication = Some(BTreeMap::from([(2, matched.map(|index| LogId::new_term_index(1, index)))]));

@@ -82,3 +82,25 @@ async fn a_node_that_starts_has_its_record_put_right_although_its_own_copy_is_ol
     }
     stop(nodes).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_gets_no_address_at_which_it_does_not_answer() {
+    let seats = seats(4).await;
+    let nodes = formed(&seats[..3]).await;
+    agree(&all(&nodes), 0).await;
+    let leads = leader(&all(&nodes)).await;
+    let (lead, other) = (&nodes[leads], (leads + 1) % 3);
+    let refused = lead.update(nodes[other].id(), elsewhere()).await.unwrap_err().to_string();
+    let expected = format!("node-{other} does not answer at 127.0.0.1:1 (");
+    assert!(refused.starts_with(&expected), "{refused}");
+    let stranger = seats[3].open(Beginning::Waits).await;
+    let taken = NodeRecord { peer_address: seats[3].address.to_string(), ..NodeRecord::default() };
+    let refused = lead.update(nodes[other].id(), taken).await.unwrap_err().to_string();
+    assert!(refused.contains(&format!("node {} answers there", stranger.id())), "{refused}");
+    // The same node, by another name of the machine.
+    let same = format!("localhost:{}", seats[other].address.port());
+    let moved = NodeRecord { peer_address: same.clone(), ..NodeRecord::default() };
+    lead.update(nodes[other].id(), moved).await.unwrap();
+    agree(&all(&nodes), 0).await;
+    stop(nodes.into_iter().chain([stranger])).await;
+}
