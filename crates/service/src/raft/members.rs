@@ -43,6 +43,8 @@ pub struct Member {
     pub lag: Option<u64>,
     /// When this node last heard of it.
     pub heard_ms_ago: Option<u64>,
+    /// Why this node, which leads, sends it nothing although it answers: a sentence without a subject, or nothing.
+    pub remark: String,
     /// What it says about itself, or a sentence why it says nothing.
     pub says: Result<NodeStatus, String>,
     /// The nodes that have announced themselves to it, and wait to be added.
@@ -139,11 +141,11 @@ impl Node {
         }
     }
 
-        known(&metrics, id)?;
-        if metrics.membership_config.voter_ids().eq([id]) {
     /// Takes a node out of the group. If it is the leader, another node takes over.
     pub async fn remove(&self, id: u64) -> Result<(), MemberError> {
         let (turn, metrics) = self.group.begin_change()?;
+        known(&metrics, id)?;
+        if metrics.membership_config.voter_ids().eq([id]) {
             return Err(MemberError::LastVoter { name: name(&metrics, id) });
         }
         if is_voter(&metrics, id) {
@@ -187,8 +189,6 @@ impl Node {
     /// Changes the name and the addresses of a member. An empty field stays as it is. The member must answer at a new
     /// peer address: the group would call it there, and nowhere else.
     pub async fn update(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
-        self.group.update(id, record).await
-    }
         let metrics = self.group.leading()?;
         let known = known(&metrics, id)?;
         let wanted = record.or(known);
@@ -204,6 +204,8 @@ impl Node {
                 return Err(MemberError::NotThere { name, address, why });
             }
         }
+        self.group.update(id, record).await
+    }
 
     /// Hands the leadership over to another voter, and returns when it leads.
     pub async fn transfer(&self, to: u64) -> Result<(), MemberError> {
@@ -302,6 +304,7 @@ impl Node {
                     is_voter: is_voter(metrics, *id),
                     lag: lag(metrics, *id),
                     heard_ms_ago: self.last_heard_ms_ago(*id),
+                    remark: self.remark(metrics, *id),
                     says,
                     announced,
                     excludes,
@@ -309,6 +312,11 @@ impl Node {
             }
         });
         join_all(members).await
+    }
+
+    fn remark(&self, metrics: &Metrics, id: u64) -> String {
+        let set_back = self.group.peers.set_back(id).filter(|_| metrics.state == ServerState::Leader);
+        set_back.unwrap_or_default().to_owned()
     }
 
     /// Whether a member says that this node is no member. Asks again if it has said so: it may know better by now.
@@ -372,6 +380,11 @@ fn is_voter(metrics: &Metrics, id: u64) -> bool {
 /// The entries that a node does not have yet. None if this node does not lead, or has heard nothing of the other since it
 /// leads.
 fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
+    Some(next(metrics.last_log_index).saturating_sub(matched(metrics, id)?))
+}
+
+/// How many entries a node has, counted from the beginning of the log. None as for [`lag`].
+fn matched(metrics: &Metrics, id: u64) -> Option<u64> {
     let matched = metrics.replication.as_ref()?.get(&id)?;
     if matched.is_none() {
         acknowledged(metrics, id)?;
@@ -380,11 +393,6 @@ fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
 }
 
 fn next(index: Option<u64>) -> u64 {
-    Some(next(metrics.last_log_index).saturating_sub(matched(metrics, id)?))
-}
-
-/// How many entries a node has, counted from the beginning of the log. None as for [`lag`].
-fn matched(metrics: &Metrics, id: u64) -> Option<u64> {
     index.map_or(0, |index| index.saturating_add(1))
 }
 

@@ -104,3 +104,35 @@ async fn a_member_gets_no_address_at_which_it_does_not_answer() {
     agree(&all(&nodes), 0).await;
     stop(nodes.into_iter().chain([stranger])).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_set_back_is_shown_and_goes_on_when_its_folder_is_whole_again() {
+    let (mut seats, mut nodes) = trio().await;
+    let index = fill_sessions(&all(&nodes), 1..20).await;
+    applied(&all(&nodes), index).await;
+    let leads = leader(&all(&nodes)).await;
+    let back = (leads + 1) % 3;
+    let early = seats[back].disk.copy();
+    let index = fill_sessions(&all(&nodes), 20..40).await;
+    applied(&all(&nodes), index).await;
+    let stopped = nodes.remove(back);
+    let id = stopped.id();
+    stop([stopped]).await;
+    let whole = std::mem::replace(&mut seats[back].disk, early);
+    nodes.insert(back, seats[back].open(Beginning::Waits).await);
+    let lead = nodes[leads].id();
+    let remark = async |nodes: &[Node]| {
+        let lead = nodes.iter().find(|node| node.id() == lead).unwrap();
+        let members = lead.cluster_view().await.members;
+        members.into_iter().find(|member| member.id == id).unwrap().remark
+    };
+    until("the leader shows it", async || remark(&nodes).await.contains("remove the node, empty its folder")).await;
+    let gone = nodes.remove(back);
+    stop([gone]).await;
+    seats[back].disk = whole;
+    nodes.insert(back, seats[back].open(Beginning::Waits).await);
+    timeout(LONG, agree(&all(&nodes), 39)).await.unwrap();
+    assert_eq!(nodes[leader(&all(&nodes)).await].id(), lead);
+    assert_eq!(remark(&nodes).await, "");
+    stop(nodes).await;
+}
