@@ -157,6 +157,9 @@ pub struct Member {
     pub heard_ms_ago: Option<u64>,
     /// Why it does not answer, as a sentence; empty if it does.
     pub error: String,
+    /// Why the answering node, which leads, sends it no entries although it answers, as a sentence without a
+    /// subject; empty if it does.
+    pub remark: String,
 }
 
 /// A node that waits to be added to a cluster.

@@ -154,6 +154,7 @@ fn cluster() -> Cluster {
         lag: Some(8),
         heard_ms_ago: Some(9),
         error: text("e"),
+        remark: text("k"),
     };
     let joining = Joining { id: 10, name: text("j"), peer_address: text("p"), client_address: text("c") };
     let (members, joining) = (vec![member], vec![joining]);

@@ -184,6 +184,7 @@ impl From<Member> for v1::Member {
             lag: member.lag,
             heard_ms_ago: member.heard_ms_ago,
             error: member.error,
+            remark: member.remark,
         }
     }
 }
@@ -206,6 +207,7 @@ impl From<v1::Member> for Member {
             lag: member.lag,
             heard_ms_ago: member.heard_ms_ago,
             error: member.error,
+            remark: member.remark,
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Member {
     pub heard_ms_ago: Option<u64>,
     /// Why it does not answer; none if it does.
     pub error: Option<String>,
+    /// Why it gets no entries although it answers; none if it gets them.
+    pub remark: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -98,6 +100,7 @@ impl From<views::Member> for Member {
             lag: member.lag,
             heard_ms_ago: member.heard_ms_ago,
             error: unless_empty(member.error),
+            remark: unless_empty(member.remark),
         }
     }
 }
@@ -159,6 +162,9 @@ impl Cluster {
         for member in &self.members {
             if let Some(error) = &member.error {
                 below += &format!("{}{silent}: {}\n", shown(&member.name), whole(error));
+            }
+            if let Some(remark) = &member.remark {
+                below += &format!("{} {}\n", shown(&member.name), whole(remark));
             }
         }
         for Joining { id, name, peer_address, .. } in &self.joining {

@@ -132,10 +132,10 @@ fn a_node_with_an_old_data_folder_is_refused_by_the_others_and_they_say_what_to_
     let (status, complaint) = nodes.refused("old", &["--name", "old", "--peer-listen", &peer, "--join", &join]);
     assert_eq!(status, Some(1), "{complaint}");
     let told = "to join that cluster, start this node with an empty data folder; to go on in its own cluster, start it \
-                without `--join`";
+                without `--cluster` and `--join`";
     assert!(complaint.ends_with(told), "{complaint}");
     let mut old = nodes.start("old", &address, &peer, &["--cluster", &format!("old={peer}")]);
-    old.says("the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join");
+    old.says("the data folder is not empty, so the node goes on in its cluster, and neither forms nor joins another");
     assert!(old.does(&["locks", "--all"]).contains("mine"));
     let silent = |cluster: &Value| cluster["members"][2]["error"].as_str().unwrap_or_default().to_owned();
     let told = "was lost, remove that node from the cluster and add this one";

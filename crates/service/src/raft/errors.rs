@@ -36,6 +36,8 @@ pub enum MemberError {
     NameTaken { id: u64, name: String },
     #[error("{name} has the address {address} already; is it the same node?")]
     AddressTaken { name: String, address: String },
+    #[error("{name} does not answer at {address} ({why}); start it there first")]
+    NotThere { name: String, address: String, why: String },
     #[error("node {id} ({name}) has no address for other nodes; start it with one, and change its record")]
     NoAddress { id: u64, name: String },
     #[error("the cluster has {count} members already, which is the most; remove one first")]

@@ -115,13 +115,15 @@ impl Group {
 
     /// Changes the name and the addresses of a member. An empty field stays as it is.
     pub async fn update(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
-        let (turn, metrics) = self.begin_change()?;
-        let known = known(&metrics, id)?;
-        let record = record.or(known);
-        // A node that the leader does not reach asks again and again.
-        if record == *known {
+        // A node that starts tells its record, and one that the leader does not reach asks again and again. Neither must hold
+        // up another change.
+        let metrics = self.leading()?;
+        let member = known(&metrics, id)?;
+        if record.or(member) == *member {
             return Ok(());
         }
+        let (turn, metrics) = self.begin_change()?;
+        let record = record.or(known(&metrics, id)?);
         check_record(metrics.membership_config.nodes(), id, &record)?;
         if metrics.membership_config.nodes().count() > 1 && record.peer_address.is_empty() {
             return Err(MemberError::NoAddress { id, name: record.name });

@@ -18,6 +18,9 @@ use crate::store::OpenError;
 const EVERY: Duration = Duration::from_secs(1);
 /// The time that a member has to answer an announcement.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// The time that other nodes have to say which cluster is theirs, when a node with data starts. If all nodes of a cluster
+/// start together, none of them answers yet.
+const CHECK_MAX: Duration = Duration::from_millis(500);
 /// A node announces itself at this many addresses at most.
 const ADDRESSES_MAX: usize = 64;
 
@@ -151,17 +154,22 @@ impl Node {
     }
 }
 
-/// Refuses to start a node that has data of another cluster than the one that it should join. If no member answers, the
-/// node goes on with its data: it may be a member that was started again.
-pub(super) async fn check_data(peers: &Peers, address: &str) -> Result<(), OpenError> {
+/// Refuses to start a node that has data of another cluster than the nodes at these addresses. If none of them answers,
+/// the node goes on with its data: it may be a member that was started again.
+pub(super) async fn check_data(peers: &Peers, others: &[String]) -> Result<(), OpenError> {
     let hello = peers.hello(0, Purpose::Introduction, false);
     let ours = hello.cluster;
-    match peers::introduce(peers.route(address), &hello).await {
-        Ok(Hello { cluster: theirs, is_empty: false, .. }) if theirs != ours => {
-            Err(OpenError::OtherCluster { ours, address: address.to_owned(), theirs })
+    let asked = join_all(others.iter().map(|address| {
+        let introduced = timeout(CHECK_MAX, peers::introduce(peers.route(address), &hello));
+        async move { (address.clone(), introduced.await) }
+    }));
+    let other = asked.await.into_iter().find_map(|(address, introduced)| match introduced {
+        Ok(Ok(Hello { cluster: theirs, is_empty: false, .. })) if theirs != ours => {
+            Some(OpenError::OtherCluster { ours, address, theirs })
         }
-        _ => Ok(()),
-    }
+        _ => None,
+    });
+    other.map_or(Ok(()), Err)
 }
 
 /// Why a node does not answer at its peer address.

@@ -7,21 +7,28 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use openraft::Instant as _;
+use openraft::alias::InstantOf;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
+use openraft::type_config::TypeConfigExt;
 use openraft::{ChangeMembers, ServerState};
 use tokio::time::timeout;
 
 use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known, name};
+use super::joining::why_silent;
 use super::node::{Node, node_status};
 use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
+use super::types::TypeConfig;
 use crate::clock::boot_ms;
 use crate::format::record::NodeRecord;
 use crate::replica::Leadership;
 
-/// A learner that is further behind, in entries, must not become a voter: the group would wait for it.
+/// A node that is further behind, in entries, cannot take over, and does not count among those that answer.
 const LAG_MAX: u64 = 5000;
+
+/// The time that a learner has to answer and to catch up before it becomes a voter.
+const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
 /// The time that another node has to say how it is.
 const STATUS_MAX: Duration = Duration::from_millis(500);
@@ -36,6 +43,8 @@ pub struct Member {
     pub lag: Option<u64>,
     /// When this node last heard of it.
     pub heard_ms_ago: Option<u64>,
+    /// Why this node, which leads, sends it nothing although it answers: a sentence without a subject, or nothing.
+    pub remark: String,
     /// What it says about itself, or a sentence why it says nothing.
     pub says: Result<NodeStatus, String>,
     /// The nodes that have announced themselves to it, and wait to be added.
@@ -101,15 +110,35 @@ impl Node {
         self.group.change(turn, ChangeMembers::AddNodes(BTreeMap::from([(id, record)])), true).await
     }
 
-    /// Makes a learner a voter.
+    /// Makes a learner a voter. It must answer now, and have what the log has now: the group waits for it from then on, and
+    /// could not even remove it if that made no majority.
     pub async fn promote(&self, id: u64) -> Result<(), MemberError> {
         let (turn, metrics) = self.group.begin_change()?;
         known(&metrics, id)?;
         if is_voter(&metrics, id) {
             return Err(MemberError::IsVoter { name: name(&metrics, id) });
         }
-        self.check_health(&metrics, id)?;
+        self.catch_up(&metrics, id).await?;
         self.group.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
+    }
+
+    /// Returns when the node has answered a message that was sent after this call began, and has all that was in the log
+    /// then.
+    async fn catch_up(&self, asked: &Metrics, id: u64) -> Result<(), MemberError> {
+        let began = TypeConfig::now();
+        let answered = |metrics: &Metrics| acknowledged(metrics, id).is_some_and(|sent| sent > began);
+        let behind = |metrics: &Metrics| Some(next(asked.last_log_index).saturating_sub(matched(metrics, id)?));
+        let is_there = |metrics: &Metrics| answered(metrics) && behind(metrics) == Some(0);
+        let is_over = |metrics: &Metrics| metrics.state != ServerState::Leader || is_there(metrics);
+        // If the time is over, the sentence says what the node lacks.
+        let _ = self.group.raft.wait(Some(CATCH_UP_MAX)).metrics(is_over, "the learner has caught up").await;
+        let (metrics, name) = (self.group.leading()?, name(asked, id));
+        match (acknowledged_ms_ago(&metrics, id), behind(&metrics)) {
+            _ if is_there(&metrics) => Ok(()),
+            (None, _) | (_, None) => Err(MemberError::NeverHeard { name }),
+            (Some(ms), _) if !answered(&metrics) => Err(MemberError::Silent { name, ms }),
+            (_, Some(behind)) => Err(MemberError::Lags { name, behind }),
+        }
     }
 
     /// Takes a node out of the group. If it is the leader, another node takes over.
@@ -157,8 +186,24 @@ impl Node {
         Err(MemberError::NoMajority { name: name(&id), silent: silent.join(", ") })
     }
 
-    /// Changes the name and the addresses of a member. An empty field stays as it is.
+    /// Changes the name and the addresses of a member. An empty field stays as it is. The member must answer at a new
+    /// peer address: the group would call it there, and nowhere else.
     pub async fn update(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
+        let metrics = self.group.leading()?;
+        let known = known(&metrics, id)?;
+        let wanted = record.or(known);
+        check_record(metrics.membership_config.nodes(), id, &wanted)?;
+        if wanted.peer_address != known.peer_address {
+            let why = match self.introduce(&wanted.peer_address).await {
+                Ok(theirs) if theirs.node == id => None,
+                Ok(theirs) => Some(format!("node {} answers there", theirs.node)),
+                Err(error) => Some(why_silent(&error)),
+            };
+            if let Some(why) = why {
+                let (name, address) = (known.name.clone(), wanted.peer_address);
+                return Err(MemberError::NotThere { name, address, why });
+            }
+        }
         self.group.update(id, record).await
     }
 
@@ -259,6 +304,7 @@ impl Node {
                     is_voter: is_voter(metrics, *id),
                     lag: lag(metrics, *id),
                     heard_ms_ago: self.last_heard_ms_ago(*id),
+                    remark: self.remark(metrics, *id),
                     says,
                     announced,
                     excludes,
@@ -266,6 +312,11 @@ impl Node {
             }
         });
         join_all(members).await
+    }
+
+    fn remark(&self, metrics: &Metrics, id: u64) -> String {
+        let set_back = self.group.peers.set_back(id).filter(|_| metrics.state == ServerState::Leader);
+        set_back.unwrap_or_default().to_owned()
     }
 
     /// Whether a member says that this node is no member. Asks again if it has said so: it may know better by now.
@@ -329,26 +380,35 @@ fn is_voter(metrics: &Metrics, id: u64) -> bool {
 /// The entries that a node does not have yet. None if this node does not lead, or has heard nothing of the other since it
 /// leads.
 fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
-    let matched = metrics.replication.as_ref()?.get(&id)?;
-    if matched.is_none() {
-        acknowledged_ms_ago(metrics, id)?;
-    }
-    let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
-    Some(next(metrics.last_log_index).saturating_sub(next(matched.map(|id| id.index))))
+    Some(next(metrics.last_log_index).saturating_sub(matched(metrics, id)?))
 }
 
-/// When a node last acknowledged something to this leader.
+/// How many entries a node has, counted from the beginning of the log. None as for [`lag`].
+fn matched(metrics: &Metrics, id: u64) -> Option<u64> {
+    let matched = metrics.replication.as_ref()?.get(&id)?;
+    if matched.is_none() {
+        acknowledged(metrics, id)?;
+    }
+    Some(next(matched.map(|id| id.index)))
+}
+
+fn next(index: Option<u64>) -> u64 {
+    index.map_or(0, |index| index.saturating_add(1))
+}
+
+/// When this leader sent the last message that the node has acknowledged.
+fn acknowledged(metrics: &Metrics, id: u64) -> Option<InstantOf<TypeConfig>> {
+    Some(*(*metrics.heartbeat.as_ref()?.get(&id)?)?)
+}
+
 fn acknowledged_ms_ago(metrics: &Metrics, id: u64) -> Option<u64> {
-    let heard = (*metrics.heartbeat.as_ref()?.get(&id)?)?;
-    Some(in_ms(heard.elapsed()))
+    Some(in_ms(acknowledged(metrics, id)?.elapsed()))
 }
 
 #[cfg(test)]
 mod tests {
-    use openraft::type_config::TypeConfigExt;
-
     use super::*;
-    use crate::raft::types::{LogId, TypeConfig};
+    use crate::raft::types::LogId;
 
     #[test]
     fn a_leader_that_never_heard_of_a_node_does_not_know_how_far_it_is_behind() {

@@ -184,7 +184,8 @@ impl Node {
         let (record, on_lost, warn) = (options.record.clone(), options.on_lost.clone(), options.warn.clone());
         let fatal = options.fatal.clone();
         let (timing, beginning, listener) = (options.timing, options.beginning, options.listener.take());
-        let (routes, formats, joins) = (std::mem::take(&mut options.routes), options.formats, options.joins.take());
+        let (routes, formats) = (std::mem::take(&mut options.routes), options.formats);
+        let others = std::mem::take(&mut options.others);
         let parts = Parts::open(disk.clone(), options)?;
         let Parts { identity, files, log, evictor, machine, shared, .. } = parts;
         let Parts { compaction, retention, snapshots, alive, alone, gone, .. } = parts;
@@ -195,8 +196,8 @@ impl Node {
         let config = config(pace).validate().map_err(|e| failed(&e))?;
         let bound = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(|e| failed(&e))?;
         let peers = Peers::new(identity, record, routes, formats, warn);
-        if let Some(address) = joins.filter(|_| !log.is_empty()) {
-            check_data(&peers, &address).await?;
+        if !log.is_empty() {
+            check_data(&peers, &others).await?;
         }
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let metrics = raft.metrics();

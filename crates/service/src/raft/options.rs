@@ -37,9 +37,9 @@ pub struct Options {
     /// Takes the connections of other nodes. None: this node is a group of one.
     pub listener: Option<TcpListener>,
     pub beginning: Beginning,
-    /// The peer address of a member of the cluster that this node should join. A node with data of another cluster is
-    /// not started.
-    pub joins: Option<String>,
+    /// Peer addresses of other nodes of the cluster that this node should join or form. A node with data of another
+    /// cluster than theirs is not started.
+    pub others: Vec<String>,
     pub timing: Timing,
     /// How much of the log stays behind a snapshot if the group has other members.
     pub keep: Keep,
@@ -99,7 +99,7 @@ impl Default for Options {
             warn: complain(),
             listener: None,
             beginning: Beginning::default(),
-            joins: None,
+            others: Vec::new(),
             timing: Timing::default(),
             keep: Keep::default(),
             routes: BTreeMap::new(),

@@ -14,12 +14,14 @@ use tracing::{info, warn};
 use super::group::{Group, is_joint};
 use super::joining::why_silent;
 use super::node::Node;
-use super::peers::{Answer, Peer, Request};
+use super::peers::{self, Answer, Peer, Purpose, Request};
 use super::types::TypeConfig;
 use crate::format::record::NodeRecord;
 
 /// Before the next attempt to change the record.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Before a member whose record looks right tells it again, if the leader did not hear it.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// The time that the leader has to answer.
 const ANSWER_MAX: Duration = Duration::from_millis(900);
 
@@ -65,42 +67,56 @@ fn differs(metrics: &Metrics, wanted: &NodeRecord) -> Option<NodeRecord> {
 
 /// Has the record of this node changed until it is as the node was started. Later changes of it are made by people, so
 /// the node lets them be.
+///
+/// A member that starts tells the leader its record once, even if it has the same one: its own copy may be old, and the
+/// leader may look for it elsewhere.
 pub(super) async fn keep_record(group: Group) {
     let mut metrics = group.raft.server_metrics();
     let (mut was_changed, mut refusals) = (false, Refusals::default());
+    let is_member = |seen: &Metrics| seen.membership_config.get_node(&seen.id).is_some();
+    let mut is_told = !is_member(&metrics.borrow_watched());
     loop {
         let seen = metrics.borrow_watched().clone();
-        let is_member = seen.membership_config.get_node(&seen.id).is_some();
-        match differs(&seen, &group.peers.record()) {
-            None if is_member => return,
-            None => {
-                if metrics.changed().await.is_err() {
-                    return;
-                }
+        let wanted = differs(&seen, &group.peers.record());
+        if wanted.is_none() && is_told {
+            if is_member(&seen) || metrics.changed().await.is_err() {
+                return;
             }
-            Some(record) => {
-                let NodeRecord { name, peer_address, client_address } = record.clone();
-                match change_own(&group, &seen, record).await {
-                    Ok(()) => {
-                        if !was_changed {
-                            info!(
-                                name,
-                                "the record of this node is changed: other nodes reach it at {peer_address}, clients at {client_address}"
-                            );
-                        }
-                        was_changed = true;
-                    }
-                    Err(refusal) => {
-                        if refusals.is_second(&refusal) {
-                            warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
-                        }
-                        was_changed = false;
-                    }
-                }
-                sleep(PAUSE).await;
+            continue;
+        }
+        let outcome = change_own(&group, &seen, reachable(&group, &seen).await).await;
+        is_told |= outcome.is_ok();
+        let Some(NodeRecord { name, peer_address, client_address }) = wanted else {
+            sleep(TELL_EVERY).await;
+            continue;
+        };
+        match &outcome {
+            Ok(()) if !was_changed => info!(
+                name,
+                "the record of this node is changed: other nodes reach it at {peer_address}, clients at {client_address}"
+            ),
+            Err(refusal) if refusals.is_second(refusal) => {
+                warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
             }
+            _ => {}
+        }
+        was_changed = outcome.is_ok();
+        sleep(PAUSE).await;
+    }
+}
+
+/// The record of this node, as it was started. If it was started without a peer address, it has the one in its own copy,
+/// if it reaches itself there: otherwise the leader may know better.
+async fn reachable(group: &Group, seen: &Metrics) -> NodeRecord {
+    let (mut record, peers) = (group.peers.record(), &group.peers);
+    if let Some(known) = seen.membership_config.get_node(&seen.id).filter(|_| record.peer_address.is_empty()) {
+        let ours = peers.hello(0, Purpose::Introduction, false);
+        let answer = peers::introduce(peers.route(&known.peer_address), &ours).await;
+        if answer.is_ok_and(|theirs| theirs.node == seen.id) {
+            record.peer_address.clone_from(&known.peer_address);
         }
     }
+    record
 }
 
 /// How often each refusal came. A node that has just started knows no leader yet, so a refusal is told when it comes

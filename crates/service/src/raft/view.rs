@@ -97,6 +97,7 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
         client_address: record.client_address.clone(),
         is_voter: member.is_voter,
         heard_ms_ago: member.heard_ms_ago.filter(|_| member.id != me),
+        remark: member.remark.clone(),
         ..views::Member::default()
     };
     let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
@@ -133,7 +134,11 @@ fn no_leader(me: u64, members: &[views::Member]) -> String {
     if let Some(leads) = answer.iter().find(|voter| voter.role == "leader") {
         sentence += &match leads.id == me {
             true => format!("; {} was elected, and hears from no majority", leads.name),
-            false => format!("; {} says that it leads, and this node does not hear of it", leads.name),
+            false => format!(
+                "; {} says that it leads, and this node does not hear of it (`baton status --server {}` says why, if it refuses \
+                 this node)",
+                leads.name, leads.client_address
+            ),
         };
     }
     let name =
@@ -165,6 +170,7 @@ mod tests {
             is_voter: true,
             lag: None,
             heard_ms_ago: Some(7),
+            remark: String::new(),
             says,
             announced: Vec::new(),
             excludes: false,
@@ -235,7 +241,10 @@ mod tests {
         members[0] = member(1, "a", Ok(status(Role::Follower, 4, 9, None, 1)));
         members[2].says = Ok(status(Role::Leader, 4, 9, Some(3), 3));
         assert!(
-            why(&members).contains("; c says that it leads, and this node does not hear of it; "),
+            why(&members).contains(
+                "; c says that it leads, and this node does not hear of it (`baton status --server c:2` says why, if it refuses \
+                 this node); "
+            ),
             "{}",
             why(&members)
         );

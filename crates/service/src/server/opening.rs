@@ -34,9 +34,7 @@ impl Server {
             if peers.beginning != Beginning::GoOn {
                 settings.beginning = raft::Beginning::Waits;
             }
-            if let Beginning::Join(address) = &peers.beginning {
-                settings.joins = Some(address.clone());
-            }
+            settings.others = others(peers);
         }
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
         let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
@@ -61,8 +59,8 @@ async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins>
     let is_empty = host.node().is_empty().await;
     if !is_empty {
         info!(
-            "the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join; to form or join \
-             another cluster, start it with an empty folder"
+            "the data folder is not empty, so the node goes on in its cluster, and neither forms nor joins another (--cluster, \
+             --join); for that, start it with an empty folder"
         );
     }
     let host = host.clone();
@@ -132,6 +130,18 @@ fn own_peer_address(peers: &PeerOptions) -> Option<String> {
         _ => None,
     };
     peers.peer_advertise.clone().or_else(|| listed.map(|(_, address)| address.clone()))
+}
+
+/// The peer addresses of other nodes that the user has named.
+fn others(peers: &PeerOptions) -> Vec<String> {
+    match &peers.beginning {
+        Beginning::GoOn => Vec::new(),
+        Beginning::Cluster(list) => {
+            let others = list.iter().filter(|(name, _)| Some(name) != peers.name.as_ref());
+            others.map(|(_, address)| address.clone()).collect()
+        }
+        Beginning::Join(address) => vec![address.clone()],
+    }
 }
 
 /// The record of the node in its cluster. An empty field stays as it is.

@@ -51,7 +51,7 @@ pub enum OpenError {
     },
     #[error(
         "it belongs to cluster {ours:016x}, but the node at {address} belongs to cluster {theirs:016x}; to join that cluster, \
-         start this node with an empty data folder; to go on in its own cluster, start it without `--join`"
+         start this node with an empty data folder; to go on in its own cluster, start it without `--cluster` and `--join`"
     )]
     OtherCluster { ours: u64, address: String, theirs: u64 },
     /// openraft refuses to start from the data.

@@ -88,6 +88,25 @@ async fn a_folder_that_is_not_empty_goes_on_whatever_the_list_says() {
     assert_eq!(client.lock(1, "deploy").await, fence);
 }
 
+/// Otherwise clients that name the addresses of the cluster would find two lock tables there.
+#[tokio::test]
+async fn a_folder_of_another_cluster_is_not_served_in_the_place_of_a_member() {
+    let mut cluster = Cluster::start().await;
+    let (_, others) = cluster.leader().await;
+    let mut lone = TestServer::new("lone", Beginning::GoOn);
+    lone.start().await;
+    lone.stop().await.unwrap();
+    let member = &mut cluster.0[others[0]];
+    member.stop().await.unwrap();
+    let data = std::mem::replace(&mut member.options.data, lone.options.data.clone());
+    let refused = member.try_start().await.unwrap_err().to_string();
+    assert!(refused.contains("belongs to cluster") && refused.contains("--cluster"), "{refused}");
+    // With its own folder it goes on.
+    member.options.data = data;
+    member.start().await;
+    cluster.leader().await;
+}
+
 #[tokio::test]
 async fn a_lone_server_leads_as_soon_as_it_has_started_and_can_grow_later() {
     let elsewhere = |name: &str| (name.to_owned(), address().to_string());

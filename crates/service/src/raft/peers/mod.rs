@@ -248,6 +248,12 @@ impl Peers {
         lock(&self.0.heard).get(&id).is_some_and(|heard| heard.excludes())
     }
 
+    /// What is wrong with a node that this leader sends nothing because it was set back.
+    pub(super) fn set_back(&self, id: u64) -> Option<&'static str> {
+        let is_set_back = |peer: &Arc<Peer>| peer.with_progress(|progress| progress.is_set_back());
+        lock(&self.0.peers).get(&id).is_some_and(is_set_back).then_some(network::SET_BACK)
+    }
+
     /// The newest data format that all members read. A member that has not said yet what it reads may be as old as this
     /// node allows.
     pub(super) fn common_format(&self) -> u8 {

@@ -29,6 +29,11 @@ const PIPELINE_MAX: usize = 16;
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
+/// What is wrong with a node that was set back, and what to do.
+pub const SET_BACK: &str = "no longer has entries that it had acknowledged to this leader: its data folder was set back or \
+                            damaged; it gets no more entries; remove the node, empty its folder, and add it again; if its \
+                            newer folder is still there, start it with that one";
+
 type RpcResult<T> = Result<T, RPCError<TypeConfig>>;
 
 /// openraft's connection to one node. All connections to a node share one socket.
@@ -82,7 +87,7 @@ impl Client {
             peer.call(Request::Append(append), SILENT_MAX)
         });
         async move {
-            let Some(call) = call else { return Err(set_back(&peer)) };
+            let Some(call) = call else { return Err(ask_again(&peers, &peer, vote).await) };
             let appended = match call.await.map_err(failed)? {
                 Answer::Appended(appended) => appended,
                 other => return out_of_place(other),
@@ -148,11 +153,19 @@ impl Client {
 }
 
 fn set_back_sentence(peer: &Peer) -> String {
-    format!(
-        "node {} no longer has entries that it had acknowledged to this leader: its data folder was set back or damaged; \
-         it gets no more entries; remove the node, empty its folder, and add it again",
-        peer.id
-    )
+    format!("node {} {SET_BACK}", peer.id)
+}
+
+/// Asks a node that was set back how long its log is: its complete folder may be back. It gets entries with the next append.
+async fn ask_again(peers: &Peers, peer: &Peer, vote: record::Vote) -> RPCError<TypeConfig> {
+    match peer.call(Request::Status, SILENT_MAX).await {
+        Ok(Answer::Status(status)) if peer.with_progress(|progress| progress.reaches(vote, status.last_log)) => {
+            let sentence = format!("node {} has again what it had acknowledged, and gets entries again", peer.id);
+            peers.warn(&sentence);
+            NetworkError::from_string(sentence).into()
+        }
+        _ => set_back(peer),
+    }
 }
 
 fn set_back(peer: &Peer) -> RPCError<TypeConfig> {

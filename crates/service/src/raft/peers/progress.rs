@@ -36,6 +36,21 @@ impl Progress {
         self.lost.filter(|_| self.vote == Some(vote))
     }
 
+    /// The last entry of its log has this index. If that is no less than what it had acknowledged, its data folder is
+    /// whole again. Returns true if it was refused until now.
+    ///
+    /// Nobody sends it entries meanwhile. If the entries are others, the next append conflicts, and it is refused again.
+    pub fn reaches(&mut self, vote: Vote, last_log: Option<u64>) -> bool {
+        let progress = self.of(vote);
+        let is_whole = last_log >= progress.acknowledged.map(|id| id.index);
+        is_whole && progress.lost.take().is_some()
+    }
+
+    /// True if the node has lost an entry, in the leadership that was last.
+    pub fn is_set_back(&self) -> bool {
+        self.lost.is_some()
+    }
+
     /// Another leadership begins with nothing: a node may lose entries that no majority had.
     fn of(&mut self, vote: Vote) -> &mut Progress {
         if self.vote != Some(vote) {
@@ -64,6 +79,11 @@ mod tests {
         assert!(progress.conflict(vote(1), id(5)));
         assert_eq!(progress.lost(vote(1)), id(5));
         assert!(progress.conflict(vote(1), id(8)), "it stays refused");
+        assert!(progress.is_set_back());
+        assert!(!progress.reaches(vote(1), Some(4)) && !progress.reaches(vote(1), None));
+        assert!(progress.reaches(vote(1), Some(5)), "its folder is whole again");
+        assert_eq!((progress.lost(vote(1)), progress.reaches(vote(1), Some(5))), (None, false));
+        assert!(progress.conflict(vote(1), id(5)), "it was another folder");
         assert_eq!(progress.lost(vote(2)), None);
         assert!(!progress.conflict(vote(2), id(5)));
     }

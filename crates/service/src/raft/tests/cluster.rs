@@ -26,6 +26,8 @@ pub(super) struct Seat {
     /// The port is taken until the node starts.
     pub(super) listener: Mutex<Option<TcpListener>>,
     pub(super) routes: BTreeMap<String, String>,
+    /// The node is started with its peer address. Otherwise it keeps the one in its record.
+    pub(super) advertises: bool,
     pub(super) timing: Timing,
     pub(super) formats: (u8, u8),
     pub(super) warned: Arc<Mutex<Vec<String>>>,
@@ -40,6 +42,7 @@ impl Seat {
             address: listener.local_addr().unwrap(),
             listener: Mutex::new(Some(listener)),
             routes: BTreeMap::new(),
+            advertises: true,
             timing: Timing::default(),
             formats: Options::default().formats,
             warned: Arc::default(),
@@ -55,7 +58,7 @@ impl Seat {
         self.try_open(beginning, None).await.unwrap()
     }
 
-    pub(super) async fn try_open(&self, beginning: Beginning, joins: Option<&str>) -> Result<Node, OpenError> {
+    pub(super) async fn try_open(&self, beginning: Beginning, other: Option<&str>) -> Result<Node, OpenError> {
         let listener = self.listener.lock().unwrap().take();
         let listener = match listener {
             Some(listener) => listener,
@@ -63,11 +66,15 @@ impl Seat {
         };
         let log = self.warned.clone();
         let warn: Warn = Arc::new(move |what: &str| log.lock().unwrap().push(what.to_owned()));
+        let mut record = self.record();
+        if !self.advertises {
+            record.peer_address.clear();
+        }
         let options = Options {
-            record: self.record(),
+            record,
             listener: Some(listener),
             beginning,
-            joins: joins.map(str::to_owned),
+            others: other.into_iter().map(str::to_owned).collect(),
             routes: self.routes.clone(),
             timing: self.timing,
             formats: self.formats,

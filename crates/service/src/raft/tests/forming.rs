@@ -410,7 +410,8 @@ async fn a_node_with_data_of_another_cluster_does_not_join() {
     let refused = seats[1].try_open(Beginning::Waits, Some(&address)).await.err().unwrap().to_string();
     let told = format!(
         "it belongs to cluster {:016x}, but the node at {address} belongs to cluster {:016x}; to join that cluster, start \
-         this node with an empty data folder; to go on in its own cluster, start it without `--join`",
+         this node with an empty data folder; to go on in its own cluster, start it without `--cluster` and \
+         `--join`",
         clusters.0, clusters.1
     );
     assert_eq!(refused, told);

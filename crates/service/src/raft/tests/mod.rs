@@ -1,5 +1,6 @@
 //! The log, the state machine and the node, on a disk in memory.
 
+mod changes;
 mod cluster;
 mod damage;
 mod forming;
