@@ -261,7 +261,6 @@ impl Driver {
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
-            "--hide-scrollbars",
             "--window-size=1280,940",
             &profile,
         ];

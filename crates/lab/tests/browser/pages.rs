@@ -48,9 +48,10 @@ const WIDTHS: [(&str, u32, u32); 2] = [("wide", 1280, 800), ("phone", 390, 844)]
 
 /// As if the reader had such a screen and such a system.
 async fn emulate(page: &Page, width: u32, height: u32, theme: &str) {
-    let is_phone = width < 800;
-    let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
+    // A mobile browser keeps no room for scroll bars.
+    let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": true});
     page.devtools("Emulation.setDeviceMetricsOverride", screen).await;
+    page.devtools("Emulation.setScrollbarsHidden", json!({"hidden": true})).await;
     let features = json!([
         {"name": "prefers-color-scheme", "value": theme},
         {"name": "prefers-reduced-motion", "value": "reduce"},

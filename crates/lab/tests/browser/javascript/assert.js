@@ -55,7 +55,7 @@ const assert = Object.assign(ok, {
   ok,
   fail,
   throws,
-  equal: (a, b, message) => Object.is(a, b) || fail(message ?? `${shown(a)} is not ${shown(b)}`),
+  equal: (a, b, message) => Object.is(a, b) || fail(`${message ?? 'not equal'}: ${shown(a)} and ${shown(b)}`),
   notEqual: (a, b, message) => !Object.is(a, b) || fail(message ?? `both are ${shown(a)}`),
   deepEqual: (a, b, message) => isSame(a, b) || fail(`${message ?? 'not the same'}: ${shown(a)} and ${shown(b)}`),
   match: (text, pattern, message) => pattern.test(text) || fail(message ?? `${shown(text)} does not match ${pattern}`),
