@@ -262,7 +262,11 @@ fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> O
 
 impl RunArgs {
     /// The options that were given, and the values of `file` for the others.
-    fn over(&self, file: Spec) -> Spec {
+    fn over(&self, mut file: Spec) -> Spec {
+        // Each of the two options replaces the other.
+        if self.load.is_some() || self.noticed_by.is_some() {
+            (file.load, file.noticed_by) = (None, None);
+        }
         Spec {
             algorithm: self.algorithm.clone().unwrap_or(file.algorithm),
             n: self.n.or(file.n),

@@ -48,12 +48,73 @@ fn the_claims_of_one_algorithm_are_data() {
 #[test]
 fn a_process_that_cannot_notice_is_refused() {
     for (args, sentence) in [
-        (["sim", "bully", "-n", "5", "--noticed-by", "4"], "P4 cannot notice that there is no leader"),
-        (["sim", "bully", "-n", "5", "--noticed-by", "9"], "P9 cannot notice that there is no leader"),
+        (
+            ["sim", "bully", "-n", "5", "--noticed-by", "4"],
+            "P4 cannot notice that there is no leader: it leads at first",
+        ),
+        (
+            ["sim", "bully", "-n", "5", "--noticed-by", "9"],
+            "P9 cannot notice that there is no leader: the processes are P0 to P4",
+        ),
         (["sim", "central", "-n", "5", "--noticed-by", "1"], "--noticed-by means nothing for `central`"),
     ] {
         let output = baton(&args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains(sentence), "{}", text(&output.stderr));
     }
+}
+
+#[test]
+fn a_run_with_drawn_faults_ignores_which_process_notices() {
+    // Seed 1 draws no faults; seed 2 draws some, and they decide which process notices.
+    for seed in ["1", "2"] {
+        let args = ["sim", "bully", "-n", "5", "--fault", "random", "--noticed-by", "2", "--seed", seed];
+        let output = baton(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_run_that_draws_no_faults_is_compared_with_theory() {
+    let output = baton(&["sim", "bully", "--fault", "random", "--seed", "1"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("no faults") && shown.contains("(in theory "), "{shown}");
+    assert!(!shown.contains("because the run has faults"), "{shown}");
+}
+
+#[test]
+fn a_run_without_entries_has_no_mean_for_this_reason() {
+    let faults = ["--fault", "crash 0 @ 0.5", "--fault", "crash 1 @ 0.5", "--ignore-assumptions"];
+    let output = baton(&[&["sim", "central", "-n", "2"][..], &faults].concat());
+    let shown = text(&output.stdout);
+    assert!(shown.contains("no mean, because no process has entered"), "{shown}");
+}
+
+#[test]
+fn the_process_that_notices_excludes_a_load() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("both.toml");
+    let with = |lines: &str| {
+        std::fs::write(
+            &path,
+            format!(
+                "title = \"t\"\nstory = \"s\"\n[run]\nalgorithm = \"bully\"\n{lines}\n[expect]\nsafety = \"held\"\n"
+            ),
+        )
+        .unwrap()
+    };
+    let run = |more: &[&str]| baton(&[&["sim", "--scenario", path.to_str().unwrap()][..], more].concat());
+    with("load = \"all\"\nnoticed-by = 2");
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stderr).contains("--load means nothing for `bully`: --noticed-by"),
+        "{}",
+        text(&output.stderr)
+    );
+    // What the command line says replaces what the file says.
+    with("noticed-by = 2");
+    assert_eq!(run(&["--load", "solo"]).status.code(), Some(0));
+    with("load = \"all\"");
+    assert_eq!(run(&["--noticed-by", "2"]).status.code(), Some(0));
 }

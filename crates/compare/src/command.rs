@@ -90,31 +90,52 @@ pub fn of_run(spec: &Spec) -> String {
 /// `baton check ...`, without the limits of states, memory and time.
 pub fn of_check(algorithm: &str, params: &Params, options: &CheckOptions) -> String {
     let defaults = CheckOptions::default();
-    let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = options.faults;
+    // Without `..`, so that a new option is not forgotten here.
+    let Params { n, variant, coordinators, votes, delay_max } = params;
+    let CheckOptions {
+        entries,
+        order,
+        properties,
+        app_messages,
+        timers,
+        delay,
+        settled_after,
+        faults: Faults { loss, duplicate, crash, recover, suspect, detectors_only },
+        limit: _,
+        memory: _,
+        time: _,
+        threads: _,
+        ignore_assumptions,
+        after,
+        watch: _,
+        stop: _,
+    } = options;
+    assert!(settled_after.is_none() && after.is_empty(), "no option of `baton check` says this");
     let unless_zero = |number: u8| (number > 0).then_some(number);
-    let order = options.order.map(|order| match order {
+    let order = order.map(|order| match order {
         LinkOrder::Fifo => "fifo",
         LinkOrder::Unordered => "unordered",
     });
-    let properties =
-        options.properties.as_ref().map(|all| all.iter().map(|one| one.name()).collect::<Vec<_>>().join(","));
+    let properties = properties.as_ref().map(|all| all.iter().map(|one| one.name()).collect::<Vec<_>>().join(","));
     let all = [
-        ("n", json!(params.n)),
-        ("variant", json!(params.variant)),
-        ("coordinators", json!(params.coordinators)),
-        ("votes", json!(params.votes)),
-        ("entries", json!((options.entries != defaults.entries).then_some(options.entries))),
+        ("n", json!(n)),
+        ("variant", json!(variant)),
+        ("coordinators", json!(coordinators)),
+        ("votes", json!(votes)),
+        ("entries", json!((*entries != defaults.entries).then_some(entries))),
         ("order", json!(order)),
-        ("loss", json!(unless_zero(loss))),
-        ("duplicate", json!(unless_zero(duplicate))),
-        ("crash", json!(unless_zero(crash))),
+        ("loss", json!(unless_zero(*loss))),
+        ("duplicate", json!(unless_zero(*duplicate))),
+        ("crash", json!(unless_zero(*crash))),
         ("recover", json!(recover)),
-        ("suspect", json!(unless_zero(suspect))),
+        ("suspect", json!(unless_zero(*suspect))),
         ("detectors-only", json!(detectors_only.then_some(true))),
-        ("app-messages", json!(options.app_messages)),
-        ("timers", json!((options.timers != defaults.timers).then_some(options.timers))),
+        ("app-messages", json!(app_messages)),
+        ("delay", json!(delay)),
+        ("delay-max", json!((*delay_max != 1).then_some(delay_max))),
+        ("timers", json!((*timers != defaults.timers).then_some(timers))),
         ("property", json!(properties)),
-        ("ignore-assumptions", json!(options.ignore_assumptions.then_some(true))),
+        ("ignore-assumptions", json!(ignore_assumptions.then_some(true))),
     ];
     let given = all.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| option(name, value));
     ["baton check".to_owned(), algorithm.to_owned()].into_iter().chain(given).collect::<Vec<_>>().join(" ")
@@ -174,6 +195,14 @@ mod tests {
             "faults": ["crash 1 @ 5", "recover 1 @ 9"], "ignore-assumptions": true,
         });
         assert_eq!(to_json(&spec), expected);
+    }
+
+    #[test]
+    fn the_times_of_a_check_are_in_its_command() {
+        let options = CheckOptions { delay: Some(3), ..check_of(Property::Safety) };
+        let command = of_check("bully", &Params::new(3, 2), &options);
+        assert_eq!(command, "baton check bully -n 3 --delay 3 --delay-max 2 --property safety");
+        assert_eq!(of_check("bully", &Params::new(3, 1), &CheckOptions::default()), "baton check bully -n 3");
     }
 
     #[test]

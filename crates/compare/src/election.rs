@@ -196,7 +196,7 @@ impl Task {
 
     /// Number of processes that may begin an election alone. In bully the highest process leads at first, and crashes.
     fn candidates(&self) -> usize {
-        if self.about.name == "bully" { self.n - 1 } else { self.n }
+        if self.about.name == "bully" { self.n.saturating_sub(1) } else { self.n }
     }
 
     fn expected(&self) -> (Expected, Expected) {
@@ -221,7 +221,7 @@ impl Task {
                 let mut options = Options::new(self.about.name, self.n);
                 options.params.variant = self.variant.map(Into::into);
                 options.workload.load = Load::All;
-                let costs = of_election(&options);
+                let costs = of_election(&options, None);
                 let only = |mean: Option<Expectation>| Spread { mean, ..none() };
                 (only(costs.messages), only(costs.time))
             }

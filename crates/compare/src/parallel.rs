@@ -27,8 +27,8 @@ pub fn map<T: Sync, R: Send>(tasks: &[T], caller: Caller, work: impl Fn(&T) -> R
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
-                // The largest tasks are at the end. They start first, so that no thread is still busy with one when all
-                // others are done.
+                // The last task starts first: callers list the sizes of each contestant from small to large, and no thread
+                // should begin a large task when all others are done.
                 while let Some(index) = tasks.len().checked_sub(1 + next.fetch_add(1, Ordering::Relaxed)) {
                     if cancel.load(Ordering::Relaxed) || sender.send((index, work(&tasks[index]))).is_err() {
                         break;

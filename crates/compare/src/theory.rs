@@ -3,7 +3,7 @@
 
 use baton_sim::app::mutex::{Load, entries_to_settle};
 use baton_sim::network::Delay;
-use baton_sim::report::{AppendReport, DetectorReport, MutexReport, Report};
+use baton_sim::report::{AppendReport, DetectorReport, Drawn, MutexReport, Report};
 use baton_sim::run::Options;
 use baton_sim::time::in_t;
 use baton_theory::election::{self, ElectionCosts, NoticedBy};
@@ -51,7 +51,7 @@ impl<'a> WithTheory<'a> {
     pub fn new(options: &Options, report: &'a Report) -> Self {
         let theory = match report {
             Report::Mutex(report) => Some(Theory::Mutex(of_mutex(options, report))),
-            Report::Election(_) => Some(Theory::Election(of_election(options))),
+            Report::Election(report) => Some(Theory::Election(of_election(options, report.drawn.as_ref()))),
             Report::Detector(report) => Some(Theory::Detector(of_detector(options, report))),
             Report::Append(report) => Some(Theory::Append(of_append(options, report))),
         };
@@ -61,7 +61,7 @@ impl<'a> WithTheory<'a> {
 
 /// The expected costs of a run of mutual exclusion. None with faults, or if the run is too short.
 pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
-    if has_faults(options) || too_short(options).is_some() {
+    if fault(options, report.drawn.as_ref()).is_some() || too_short(options).is_some() {
         return Costs::default();
     }
     let workload = &options.workload;
@@ -88,16 +88,16 @@ pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
     mutex::costs(&setting).unwrap_or_default()
 }
 
-/// If the run is too short for a comparison with theory: a text that says so.
+/// If the run is too short for a comparison with theory: a text that says so, as the end of a sentence.
 pub fn too_short(options: &Options) -> Option<String> {
     let least = entries_to_settle(options.params.n as u64);
     let short = options.workload.entries < least;
-    short.then(|| format!("none, because the run is too short; ask for at least {least} entries (5 rounds)"))
+    short.then(|| format!("the run is too short; ask for at least {least} entries (5 rounds)"))
 }
 
 /// The expected costs of an election. None with faults or varying delays.
-pub fn of_election(options: &Options) -> ElectionCosts {
-    if has_faults(options) || !has_constant_delay(options) {
+pub fn of_election(options: &Options, drawn: Option<&Drawn>) -> ElectionCosts {
+    if fault(options, drawn).is_some() || !has_constant_delay(options) {
         return ElectionCosts::default();
     }
     let variant = options.params.variant.as_deref();
@@ -126,7 +126,8 @@ pub fn of_detector(options: &Options, report: &DetectorReport) -> DetectorTheory
     let said =
         |name: &str, unless: f64| options.params.value(name).and_then(|text| text.parse().ok()).unwrap_or(unless);
     let (allowed, drift) = (said("timeout", 1.0) * in_t(options.params.delay_max), said("drift", 0.0) / 100.0);
-    if options.algorithm != "heartbeat" || has_faults(options) || bound > allowed || bound > report.period {
+    let has_fault = fault(options, report.drawn.as_ref()).is_some();
+    if options.algorithm != "heartbeat" || has_fault || bound > allowed || bound > report.period {
         return DetectorTheory::default();
     }
     DetectorTheory {
@@ -140,13 +141,21 @@ pub fn of_append(options: &Options, report: &AppendReport) -> AppendTheory {
     let batches = options.params.value("batch").is_some_and(|batch| batch != "1");
     // If delays vary, or are longer than the processes believe, a process may send a message again.
     let steady = matches!(options.network.delay, Delay::Constant(delay) if delay <= in_t(options.params.delay_max));
-    let exact = !has_faults(options) && steady && !batches;
+    let exact = fault(options, report.drawn.as_ref()).is_none() && steady && !batches;
     AppendTheory { messages_per_append: exact.then(|| append::messages_per_append(report.replicas)) }
 }
 
-fn has_faults(options: &Options) -> bool {
+/// The fault of the run for which there is no theory, as the end of a sentence. `drawn`: what `--fault random` drew.
+pub fn fault(options: &Options, drawn: Option<&Drawn>) -> Option<&'static str> {
     let network = &options.network;
-    options.swarm || !options.faults.is_empty() || network.loss > 0.0 || network.duplicate > 0.0 || options.drift > 0.0
+    let has_drawn = |which: fn(&Drawn) -> bool| drawn.is_some_and(which);
+    let reasons = [
+        (!options.faults.is_empty() || has_drawn(|drawn| !drawn.faults.is_empty()), "the run has faults"),
+        (network.loss > 0.0 || has_drawn(|drawn| drawn.loss.is_some()), "messages are lost"),
+        (network.duplicate > 0.0 || has_drawn(|drawn| drawn.duplicate.is_some()), "messages arrive twice"),
+        (options.drift > 0.0 || has_drawn(|drawn| drawn.drift.is_some()), "clocks drift"),
+    ];
+    reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason))
 }
 
 fn has_constant_delay(options: &Options) -> bool {

@@ -34,7 +34,8 @@ fn updated(page: &str, table: &str) -> String {
     let section = format!("{BEGIN}{table}{END}");
     match (page.split_once(BEGIN), page.split_once(END)) {
         (Some((before, _)), Some((_, after))) => format!("{before}{section}{after}"),
-        _ => format!("{}\n\n## Said and measured\n\n{section}", page.trim_end()),
+        (Some(_), None) | (None, Some(_)) => panic!("only one of the two comments is in the page:\n{page}"),
+        (None, None) => format!("{}\n\n## Said and measured\n\n{section}", page.trim_end()),
     }
 }
 

@@ -134,7 +134,8 @@ pub struct ElectionReport {
     pub leader: Option<usize>,
     /// The term of the leader. None if the algorithm has no terms.
     pub term: Option<u64>,
-    /// The sides of the cuts that are still there at the end. Empty if there are none.
+    /// The sides of the cuts that are still there at the end. Empty if there are none, or if
+    /// the cuts cross, so that every process reaches two processes that do not reach each other.
     pub sides: Vec<Side>,
     /// The processes that are down at the end.
     pub dead: Vec<usize>,

@@ -154,9 +154,12 @@ pub enum RunError {
         /// Which algorithms use the option, or why it is ignored here.
         reason: String,
     },
-    /// The process that should notice that there is no leader is the leader itself, or does not exist.
-    #[error("P{process} cannot notice that there is no leader; name one of P0 to P{last} that does not lead at first")]
-    CannotNotice { process: usize, last: usize },
+    #[error("P{process} cannot notice that there is no leader: {why}")]
+    CannotNotice {
+        process: usize,
+        /// It is the leader itself, or does not exist.
+        why: String,
+    },
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
     NoSuchProcess {
         process: usize,
@@ -323,7 +326,7 @@ impl Visitor for Run<'_> {
             time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
-            entries_by_client: users.measured.entries_by_client.clone(),
+            entries_by_client: users.measured.entries_by_client(),
             topology,
             properties,
             events_per_s,

@@ -168,6 +168,9 @@ impl Spec {
         };
         for (option, _, users) in said.into_iter().filter(|&(_, said, _)| said) {
             let reason = match users.contains(&about.family) {
+                true if option == "load" && self.noticed_by.is_some() => {
+                    "--noticed-by names the process that notices".into()
+                }
                 true if struck.contains(&option) => "the faults say what happens".into(),
                 true => continue,
                 false => format!("only algorithms for {} use it", in_words(users)),

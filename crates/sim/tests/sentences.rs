@@ -87,6 +87,18 @@ fn a_token_does_not_leave_a_holder_that_stays_for_no_time() {
     }
 }
 
+#[test]
+fn the_entries_of_the_clients_are_the_measured_ones_even_if_the_run_ends_early() {
+    for entries in [3, 60] {
+        let mut options = Options::new("central", 3);
+        options.workload.entries = entries;
+        for faults in [vec![], vec!["crash 3 @ 60".parse().unwrap()]] {
+            let report = mutex(&Options { faults, ignore_assumptions: true, ..options.clone() });
+            assert_eq!(report.entries_by_client.iter().sum::<u64>(), report.measured_entries, "{entries} entries");
+        }
+    }
+}
+
 /// "Utilization collapses with many competitors": if the back-off does not grow with their number. With a queue it does
 /// not collapse.
 #[test]

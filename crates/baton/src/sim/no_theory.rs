@@ -1,6 +1,6 @@
 //! Why a report has no expected value beside a measured one.
 
-use baton_compare::theory::{WithTheory, of_append, of_detector, of_election, of_mutex, too_short};
+use baton_compare::theory::{WithTheory, fault, of_append, of_detector, of_election, of_mutex, too_short};
 use baton_sim::app::mutex::Load;
 use baton_sim::network::Delay;
 use baton_sim::report::Report;
@@ -35,7 +35,7 @@ pub fn reason(options: &Options, report: &Report) -> Option<String> {
             ]
         }
         Report::Election(report) => {
-            let costs = of_election(options);
+            let costs = of_election(options, report.drawn.as_ref());
             vec![("messages", true, costs.messages.is_some()), ("time", report.time.is_some(), costs.time.is_some())]
         }
         Report::Detector(report) => {
@@ -61,27 +61,20 @@ pub fn reason(options: &Options, report: &Report) -> Option<String> {
 }
 
 fn why(options: &Options, report: &Report) -> String {
-    let (network, workload) = (&options.network, &options.workload);
-    let is_constant = network.delay == Delay::Constant(1.0);
-    let reasons = [
-        (!options.faults.is_empty() || options.swarm, "the run has faults"),
-        (network.loss > 0.0, "messages are lost"),
-        (network.duplicate > 0.0, "messages arrive twice"),
-        (options.drift > 0.0, "clocks drift"),
-    ];
-    if let Some((_, reason)) = reasons.into_iter().find(|(applies, _)| *applies) {
-        return reason.to_owned();
+    let is_constant = options.network.delay == Delay::Constant(1.0);
+    if let Some(fault) = fault(options, report.drawn()) {
+        return fault.to_owned();
     }
     let variant = options.params.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
     let no_formula = format!("there is no formula for {}{variant}", options.algorithm);
     match report {
         Report::Mutex(_) => match too_short(options) {
-            Some(short) => short.trim_start_matches("none, because ").to_owned(),
+            Some(short) => short,
             None if !is_constant => "message delays are not constant".to_owned(),
             None => format!("{no_formula} with these requests"),
         },
         Report::Election(_) if !is_constant => "message delays are not constant".to_owned(),
-        Report::Election(_) if workload.load == Load::SoloRandom => {
+        Report::Election(_) if options.workload.load == Load::SoloRandom => {
             "the costs depend on which process notices that there is no leader".to_owned()
         }
         Report::Election(_) => no_formula,

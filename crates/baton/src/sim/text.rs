@@ -13,16 +13,32 @@ use crate::output::narrow_table;
 
 /// The report, with the values that theory expects, or the reason why there are none.
 pub fn of(report: &Report, options: &Options) -> String {
-    let no_theory = no_theory::reason(options, report);
-    match report {
-        Report::Mutex(report) => mutex_to_text(report, &of_mutex(options, report), no_theory),
-        Report::Election(report) => election_to_text(report, &of_election(options), no_theory),
-        Report::Detector(report) => detector_to_text(report, &of_detector(options, report), no_theory),
-        Report::Append(report) => append_to_text(report, &of_append(options, report), no_theory),
-    }
+    let (title, seed, mut rows) = match report {
+        Report::Mutex(report) => {
+            let title = title(report.algorithm, &report.variant, report.n);
+            (title, report.seed, mutex_to_text(report, &of_mutex(options, report)))
+        }
+        Report::Election(report) => {
+            let title = title(report.algorithm, &report.variant, report.n);
+            (title, report.seed, election_to_text(report, &of_election(options, report.drawn.as_ref())))
+        }
+        Report::Detector(report) => {
+            let title = title(report.algorithm, &report.variant, report.n);
+            (title, report.seed, detector_to_text(report, &of_detector(options, report)))
+        }
+        Report::Append(report) => {
+            let title = title(report.algorithm, &report.variant, report.n);
+            let title = format!("{title}, {} replicas", report.replicas);
+            (title, report.seed, append_to_text(report, &of_append(options, report)))
+        }
+    };
+    rows.extend(drawn_to_text(report.drawn()));
+    rows.extend(no_theory::reason(options, report).map(|reason| vec!["theory".into(), reason]));
+    let verdicts = verdicts(report.properties(), report.broken_promises());
+    format!("{title}, seed {seed}\n\n{}{verdicts}", narrow_table(&rows))
 }
 
-fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>) -> String {
+fn mutex_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let mut rows = vec![
         vec!["entries".into(), entries_to_text(report)],
@@ -47,16 +63,11 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
         let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
         rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
-    rows.extend(drawn_to_text(report.drawn.as_ref()));
-    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
-    let title = title(report.algorithm, &report.variant, report.n);
-    format!(
-        "{title}, seed {}\n\n{}{}",
-        report.seed,
-        narrow_table(&rows),
-        verdicts(&report.properties, &report.broken_promises)
-    )
+    rows
 }
+
+/// The run may have reached its limit of events, so the request may not wait for ever.
+const STILL_WAITS: &str = "a request still waits at the end";
 
 /// The costs of one entry. A run that got stuck has none.
 fn per_entry_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
@@ -64,7 +75,8 @@ fn per_entry_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
     let (Some(messages), Some(on_leaving), Some(multicasts)) =
         (report.messages_per_entry, report.exit_messages, report.multicasts_per_entry)
     else {
-        return vec![vec!["per entry".into(), format!("no mean, because a request waits for ever{most}")]];
+        let why = if report.entries == 0 { "no process has entered" } else { STILL_WAITS };
+        return vec![vec!["per entry".into(), format!("no mean, because {why}{most}")]];
     };
     let theory = beside(&theory.messages_per_entry);
     vec![
@@ -126,7 +138,7 @@ fn leader_to_text(report: &ElectionReport) -> String {
     }
 }
 
-fn election_to_text(report: &ElectionReport, theory: &ElectionCosts, no_theory: Option<String>) -> String {
+fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> Vec<Vec<String>> {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let by_kind = if by_kind.is_empty() { "none".into() } else { by_kind.join(", ") };
     let in_all = match report.messages_in_all {
@@ -134,25 +146,16 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts, no_theory: 
         all => format!("; {all} in the whole run"),
     };
     let messages = format!("{}{}  ({by_kind}){in_all}", report.messages, beside(&theory.messages));
-    let mut rows = vec![
+    vec![
         vec!["leader".into(), leader_to_text(report) + &dead_to_text(&report.dead)],
         vec!["messages".into(), messages],
         vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
         vec!["rivals".into(), format!("two or more processes led for {:.3} T", report.rivals)],
-    ];
-    rows.extend(drawn_to_text(report.drawn.as_ref()));
-    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
-    let title = title(report.algorithm, &report.variant, report.n);
-    format!(
-        "{title}, seed {}\n\n{}{}",
-        report.seed,
-        narrow_table(&rows),
-        verdicts(&report.properties, &report.broken_promises)
-    )
+    ]
 }
 
-fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory, no_theory: Option<String>) -> String {
-    let mut rows = vec![
+fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory) -> Vec<Vec<String>> {
+    vec![
         vec!["crashes".into(), report.crashes.to_string()],
         vec!["detection time".into(), delay_to_text(report.detection_time, None, &beside(&theory.detection_time))],
         vec![
@@ -167,26 +170,18 @@ fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory, no_theory:
         ],
         vec!["mistake time".into(), delay_to_text(report.mistake_time, None, "")],
         vec!["messages".into(), format!("{}, a beat every {} T", report.messages, report.period)],
-    ];
-    rows.extend(drawn_to_text(report.drawn.as_ref()));
-    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
-    let title = title(report.algorithm, &report.variant, report.n);
-    format!(
-        "{title}, seed {}\n\n{}{}",
-        report.seed,
-        narrow_table(&rows),
-        verdicts(&report.properties, &report.broken_promises)
-    )
+    ]
 }
 
-fn append_to_text(report: &AppendReport, theory: &AppendTheory, no_theory: Option<String>) -> String {
+fn append_to_text(report: &AppendReport, theory: &AppendTheory) -> Vec<Vec<String>> {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let theory = beside(&theory.messages_per_append);
-    let per_append =
-        report.messages_per_append.map_or("no mean, because a request waits for ever".into(), |messages| {
-            format!("{messages:.3} messages{theory}")
-        });
-    let mut rows = vec![
+    let per_append = match report.messages_per_append {
+        Some(messages) => format!("{messages:.3} messages{theory}"),
+        None if report.appends == 0 => "no mean, because no append was answered".into(),
+        None => format!("no mean, because {STILL_WAITS}"),
+    };
+    vec![
         vec!["appends".into(), format!("{}, {:.3} per T", report.appends, report.throughput)],
         vec![
             "file".into(),
@@ -200,17 +195,7 @@ fn append_to_text(report: &AppendReport, theory: &AppendTheory, no_theory: Optio
         vec!["bytes".into(), report.bytes.to_string()],
         vec!["client delay".into(), delay_to_text(report.client_delay, report.client_delay_max, "")],
         vec!["time".into(), format!("{:.3} T", report.time)],
-    ];
-    rows.extend(drawn_to_text(report.drawn.as_ref()));
-    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
-    let title = title(report.algorithm, &report.variant, report.n);
-    format!(
-        "{title}, {} replicas, seed {}\n\n{}{}",
-        report.replicas,
-        report.seed,
-        narrow_table(&rows),
-        verdicts(&report.properties, &report.broken_promises)
-    )
+    ]
 }
 
 /// `theory` follows the mean; it may be empty. `longest` is the longest delay of the whole run, warm-up included.

@@ -137,7 +137,8 @@ pub struct Measured {
     client_delay: Spans,
     /// From exit to the next entry, while a client waits.
     sync_delay: Spans,
-    pub entries_by_client: Vec<u64>,
+    /// The number of measured entries of each client, and of all its entries.
+    entries_by_client: Vec<(u64, u64)>,
 }
 
 /// Delays of the measured entries, and of all entries.
@@ -172,7 +173,7 @@ impl Measured {
         let (first, last) = if long { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
         let (client_delay, sync_delay) = (Spans::default(), Spans::default());
         let at_first = (first == 0).then(Messages::default);
-        let entries_by_client = vec![0; clients as usize];
+        let entries_by_client = vec![(0, 0); clients as usize];
         Measured { first, last, at_first, at_last: None, client_delay, sync_delay, entries_by_client }
     }
 
@@ -201,6 +202,12 @@ impl Measured {
     /// The number of measured entries, in a run with `entered` entries.
     pub fn entries(&self, entered: u64) -> u64 {
         if self.is_steady() { self.last - self.first } else { entered }
+    }
+
+    /// The number of measured entries of each client.
+    pub fn entries_by_client(&self) -> Vec<u64> {
+        let counts = self.entries_by_client.iter();
+        counts.map(|&(measured, all)| if self.is_steady() { measured } else { all }).collect()
     }
 
     pub fn client_delay(&self) -> Option<DelaySummary> {
@@ -335,7 +342,9 @@ impl MutexUsers {
         self.measured.entry(self.entered, wire.messages());
         let is_measured = self.measured.includes(self.entered);
         self.measured.waited(self.entered, now - since);
-        self.measured.entries_by_client[process] += u64::from(is_measured);
+        let (measured, all) = &mut self.measured.entries_by_client[process];
+        *measured += u64::from(is_measured);
+        *all += 1;
         if let Some(exit) = self.handover_since.take() {
             self.measured.sync_delay.add(now - exit, is_measured);
         }

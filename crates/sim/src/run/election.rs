@@ -26,6 +26,11 @@ impl Run<'_> {
             (None, Load::Solo) => ElectionTrigger::NoLeader(Noticed::ByTheLowest),
             (None, Load::SoloRandom) => ElectionTrigger::NoLeader(Noticed::ByOne),
         };
+        if let ElectionTrigger::NoLeader(Noticed::By(process)) = trigger
+            && process >= n
+        {
+            return Err(RunError::CannotNotice { process, why: format!("the processes are P0 to P{}", n - 1) });
+        }
         // If the crash of the leader is the trigger, only the processes in `noticed` suspect it at once, because they
         // should hold the election. The other processes learn of the crash when an election without a guard is over.
         // They must learn of it: a judge that does not suspect the crashed leader never lets another process take its
@@ -37,8 +42,8 @@ impl Run<'_> {
         let users = ElectionUsers::new(n, group.elects, trigger, patience, !options.seed);
         let survivors = group.survivors.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, told, false)?;
-        if let (Some(process), []) = (options.noticed_by, users.noticed.as_slice()) {
-            return Err(RunError::CannotNotice { process, last: n - 1 });
+        if let (ElectionTrigger::NoLeader(Noticed::By(process)), []) = (trigger, users.noticed.as_slice()) {
+            return Err(RunError::CannotNotice { process, why: "it leads at first; name another process".into() });
         }
         let (leader, term) = users.leader();
         let survivors = survivors.filter(|_| options.faults.is_empty());

@@ -241,7 +241,8 @@ impl<P: Protocol, X> Wire<P, X> {
     }
 
     /// The sides into which cuts divide the live `members` now: the largest sets whose processes all reach each other. A
-    /// process that no cut names is on every side. Empty if nothing is cut.
+    /// process that no cut names is on every side. Empty if nothing is cut, or if every process reaches two processes that
+    /// a cut keeps apart, as with the cuts `0|1` and `2|3` of four processes.
     pub fn sides(&self, members: usize) -> Vec<Vec<ProcessId>> {
         let apart = |one, other| self.is_cut(one, other) || self.is_cut(other, one);
         let live = || (0..members).filter(|&process| self.is_up(process));

@@ -52,7 +52,7 @@ impl Sample {
             Sample::Mark(MarkKind::NoLeader) => "knows of no leader",
             Sample::Mark(MarkKind::Timer) => "timer fires",
             Sample::Mark(MarkKind::WriteAccepted) => "store accepts a write",
-            Sample::Mark(MarkKind::WriteRefused) => "store refuses a write",
+            Sample::Mark(MarkKind::WriteRefused) => "write is refused",
             Sample::Mark(MarkKind::Partition) => "links are cut",
             Sample::Mark(MarkKind::Heal) => "links are restored",
             Sample::Mark(MarkKind::Violation) => "violation",

@@ -37,7 +37,7 @@ const PLOTS: [Plot; 2] = [
         measured: |row| row.time,
         expected: |row| &row.expected_time,
         explanation: "From the moment at which a process notices that there is no leader until all processes know the new one. Bully buys speed with \
-                      messages: it takes 3 T or 4 T in any group. On a ring the messages travel one after the other, so the time grows with n.",
+                      messages: it takes at most 4 T in any group. On a ring the messages travel one after the other, so the time grows with n.",
     },
 ];
 
