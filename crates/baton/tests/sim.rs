@@ -54,6 +54,8 @@ fn scenarios_have_names_and_a_list() {
         &["there is no scenario `split-brain`; similar are split-brain-bully"],
     );
     assert_prints("sim --scenario nonsense.toml", 2, &["cannot read nonsense.toml"]);
+    let hint = "the scenario of that name is part of the program: --scenario split-brain-bully";
+    assert_prints("sim --scenario split-brain-bully.toml", 2, &["cannot read split-brain-bully.toml", hint]);
     assert_prints("sim --scenarios", 0, &["split-brain-bully Split brain: bully", "token-lost The token is lost"]);
     assert_prints("sim --scenarios --seed 3", 2, &["cannot be used with"]);
     let list = json("sim --scenarios --json");
@@ -74,6 +76,8 @@ fn options_replace_those_of_a_scenario_and_its_expectations_then_do_not_apply() 
     assert_prints("sim --scenario split-brain-bully -n 7 --fault 'partition 0,1|2,3,4,5,6 @ 30 for 60'", 1, &broken);
     let held = ["seed 5", other, "a promise was broken in 0 of 3 runs"];
     assert_prints("sim --scenario split-brain-bully-quorum --seed 5 --runs 3", 0, &held);
+    let (_, text) = baton("sim --scenario split-brain-bully --seed 2");
+    assert!(text.starts_with("the options change the run: the story"), "before the story: {text}");
     assert_prints("sim --scenario split-brain-bully --seed 1 -n 5", 0, &["the result is as expected"]);
     let changed = json("sim --scenario split-brain-bully --seed 2 --json");
     assert_eq!((&changed["changed"], &changed["differences"]), (&true.into(), &Value::Array(Vec::new())));
