@@ -16,7 +16,7 @@ use crate::output::{COLUMNS, Failure, Outcome, print, print_json, wrapped};
 /// Exit status 0: done; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The algorithm to describe; without a name, all algorithms are listed
+    /// The algorithm to describe, or a part of its name that fits no other one; without a name, all algorithms are listed
     name: Option<String>,
     /// Print one JSON object with all details
     #[arg(long)]

@@ -69,7 +69,7 @@ pub struct Args {
 #[derive(clap::Args)]
 #[command(mut_args = |arg| arg.conflicts_with("all"))]
 struct ModelArgs {
-    /// The algorithm; `baton algorithms` lists them
+    /// The algorithm, or a part of its name that fits no other one; `baton algorithms` lists them
     #[arg(required_unless_present = "all")]
     algorithm: Option<String>,
     /// Number of processes that request the lock

@@ -116,7 +116,8 @@ struct RunArgs {
     /// side. `random` draws faults from the seed, of the kinds that the algorithm tolerates, and the report shows them
     #[arg(long, value_name = "SPEC")]
     fault: Vec<String>,
-    /// No failure detector tells the processes of crashes and partitions. (In an election without --fault, the processes
+    /// No failure detector tells the processes of crashes and partitions. An algorithm with timers of its own, such as
+    /// bully, still notices a process that does not answer. (In an election without --fault, the processes
     /// that --load names still notice the crash of the leader.)
     #[arg(long)]
     no_detector: bool,

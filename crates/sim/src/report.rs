@@ -9,7 +9,7 @@ use baton_protocol::{PerProperty, Promises, Property};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::app::mutex::Load;
+use crate::app::mutex::{Load, StoreKind};
 use crate::metrics::{DelaySummary, ProcessLoad};
 use crate::oracle::bypass::BypassSummary;
 use crate::oracle::{Finding, Verdict};
@@ -63,7 +63,8 @@ pub struct MutexReport {
     /// The time from one exit to the next entry, in T. Counts only exits at which a client waits.
     pub sync_delay: Option<DelaySummary>,
     /// For each request, the number of later requests that were granted first. None above
-    /// [`CLIENTS_MAX`](crate::oracle::bypass::Bypasses::CLIENTS_MAX) clients, because counting would be too slow.
+    /// [`CLIENTS_MAX`](crate::oracle::bypass::Bypasses::CLIENTS_MAX) clients, because counting would be too slow, and
+    /// without entries.
     pub bypass: Option<BypassSummary>,
     /// The longest client delay of the whole run, warm-up included.
     pub client_delay_max: Option<f64>,
@@ -108,6 +109,7 @@ pub struct Drawn {
 /// What happened to the data that holders wrote to the store.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoreReport {
+    pub kind: StoreKind,
     /// Whether the store refuses writes with an old fence.
     pub fencing: bool,
     /// Number of accepted writes.

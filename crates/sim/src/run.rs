@@ -16,7 +16,7 @@ use cpu_time::ThreadTime;
 use crate::app::Application;
 use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
-use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
+use crate::app::mutex::{self, Load, MutexUsers, Patience, StoreKind, Workload};
 use crate::assumptions;
 use crate::clocks::Clocks;
 use crate::faults::{Fault, FaultKind};
@@ -286,7 +286,7 @@ impl Visitor for Run<'_> {
             self.go(about, group, users, detection, watch_order)?;
         let liveness = mutex_liveness(&users, &mut wire, ended);
         let properties = findings::of_mutex(about, &promises, options, &users, liveness, watch_order);
-        let store = store_report(&users);
+        let store = store_report(&users, options.workload.store);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
         let time = in_t(wire.now());
@@ -310,7 +310,7 @@ impl Visitor for Run<'_> {
             messages: messages.sent,
             messages_per_entry: per_entry(|messages| messages.sent),
             messages_by_kind: messages.by_kind(),
-            messages_per_entry_max: messages.most_for_one_request(),
+            messages_per_entry_max: messages.most_for_one_request().filter(|_| !is_stuck),
             messages_per_process: ProcessLoad::new(&by_process, measured_entries).filter(|_| !is_stuck),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,
@@ -322,7 +322,7 @@ impl Visitor for Run<'_> {
             client_delay_max,
             sync_delay_max,
             drawn: None,
-            bypass: users.bypasses.as_ref().and_then(Bypasses::summary),
+            bypass: users.bypasses.as_ref().and_then(Bypasses::summary).filter(|_| entered > 0),
             time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
@@ -509,11 +509,11 @@ fn mutex_liveness<P: Mutex>(users: &MutexUsers, wire: &mut Wire<P, mutex::Plan>,
     Finding::violated(detail)
 }
 
-fn store_report(users: &MutexUsers) -> Option<StoreReport> {
-    let store = users.store.as_ref()?;
+fn store_report(users: &MutexUsers, kind: Option<StoreKind>) -> Option<StoreReport> {
+    let (store, kind) = (users.store.as_ref()?, kind?);
     let (writes, refused, lost) = store.counts();
     let data = Finding::from_violation(users.violations.get("store"));
-    Some(StoreReport { fencing: store.fencing(), writes, refused, lost, data })
+    Some(StoreReport { kind, fencing: store.fencing(), writes, refused, lost, data })
 }
 
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks: &Clocks) -> Header {

@@ -39,7 +39,15 @@ fn read(asked: &Path) -> Result<String, Failure> {
     match name.map(find) {
         Some(Ok(text)) => Ok(text.to_owned()),
         Some(Err(unknown)) if !asked.exists() => Err(Failure::bad_input(unknown)),
-        _ => fs::read_to_string(asked).map_err(|error| unreadable(asked, &error)),
+        _ => fs::read_to_string(asked).map_err(|error| {
+            match asked.to_str().and_then(|name| name.strip_suffix(".toml")) {
+                Some(name) if find(name).is_ok() => Failure::bad_input(format!(
+                    "cannot read {}: {error}; the scenario of that name is part of the program: --scenario {name}",
+                    asked.display()
+                )),
+                _ => unreadable(asked, &error),
+            }
+        }),
     }
 }
 
@@ -109,7 +117,10 @@ fn show_json(scenario: &Scenario, played: &Played, is_changed: bool) -> Result<(
 }
 
 fn show(scenario: &Scenario, played: &Played, is_changed: bool, options: &Options) -> Result<(), Failure> {
-    print(&format!("{}\n{}\n", folded(&scenario.title), paragraphs(&scenario.story)))?;
+    let changed =
+        "the options change the run: the story and the expected result of the scenario are of another run\n\n";
+    let changed = if is_changed { folded(changed) } else { String::new() };
+    print(&format!("{changed}{}\n{}\n", folded(&scenario.title), paragraphs(&scenario.story)))?;
     if let Some((_, report)) = played.telling() {
         print(&text::of(report, options))?;
     }

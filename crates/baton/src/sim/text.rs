@@ -1,5 +1,7 @@
 //! The report of a run as text.
 
+use std::mem;
+
 use baton_compare::theory::{AppendTheory, DetectorTheory, beside, of_append, of_detector, of_election, of_mutex};
 use baton_sim::metrics::{DelaySummary, ProcessLoad};
 use baton_sim::oracle::Verdict;
@@ -9,7 +11,7 @@ use baton_theory::election::ElectionCosts;
 use baton_theory::mutex::Costs;
 
 use super::no_theory;
-use crate::output::narrow_table;
+use crate::output::{counted, narrow_table};
 
 /// The report, with the values that theory expects, or the reason why there are none.
 pub fn of(report: &Report, options: &Options) -> String {
@@ -40,9 +42,10 @@ pub fn of(report: &Report, options: &Options) -> String {
 
 fn mutex_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let by_kind = if by_kind.is_empty() { "none".into() } else { by_kind.join(", ") };
     let mut rows = vec![
         vec!["entries".into(), entries_to_text(report)],
-        vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
+        vec!["messages".into(), format!("{}  ({by_kind})", report.messages)],
     ];
     rows.extend(per_entry_to_text(report, theory));
     rows.push(vec!["bytes".into(), report.bytes.to_string()]);
@@ -57,10 +60,13 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
     if let Some(bypass) = report.bypass {
         let text = format!("mean {:.3}, max {} later requests granted first", bypass.mean, bypass.max);
         rows.push(vec!["bypass".into(), text]);
+    } else if report.entries == 0 {
+        rows.push(vec!["bypass".into(), "-".into()]);
     }
     if let Some(store) = &report.store {
         let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
-        let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
+        let writes = counted(store.writes, "write", "writes");
+        let text = format!("{writes}, {} refused, {} LOST{damage}", store.refused, store.lost);
         rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
     rows
@@ -71,14 +77,14 @@ const STILL_WAITS: &str = "a request still waits at the end";
 
 /// The costs of one entry. A run that got stuck has none.
 fn per_entry_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
-    let most = report.messages_per_entry_max.map(|most| format!("; at most {most} for one entry")).unwrap_or_default();
     let (Some(messages), Some(on_leaving), Some(multicasts)) =
         (report.messages_per_entry, report.exit_messages, report.multicasts_per_entry)
     else {
         let why = if report.entries == 0 { "no process has entered" } else { STILL_WAITS };
-        return vec![vec!["per entry".into(), format!("no mean, because {why}{most}")]];
+        return vec![vec!["per entry".into(), format!("no mean, because {why}")]];
     };
     let theory = beside(&theory.messages_per_entry);
+    let most = report.messages_per_entry_max.map(|most| format!("; at most {most} for one entry")).unwrap_or_default();
     vec![
         vec!["per entry".into(), format!("{messages:.3} messages{theory}{most}")],
         vec!["per process".into(), load_to_text(report.messages_per_process)],
@@ -219,14 +225,16 @@ fn verdicts(properties: &Properties, broken: &[&str]) -> String {
         .into_iter()
         .map(|(property, finding)| {
             let name = property.name();
+            let mut detail = finding.detail.clone().unwrap_or_default();
             let verdict = match finding.verdict {
+                Verdict::Held if !detail.is_empty() => &format!("held, {}", mem::take(&mut detail)),
                 Verdict::Held => "held",
                 Verdict::Violated if broken.contains(&name) => "VIOLATED",
                 Verdict::Violated => "violated, not promised",
                 Verdict::Unchecked => "unchecked",
                 Verdict::Untested => "not tested",
             };
-            vec![name.into(), verdict.into(), finding.detail.clone().unwrap_or_default()]
+            vec![name.into(), verdict.into(), detail]
         })
         .collect();
     format!("\n{}", narrow_table(&rows))

@@ -19,7 +19,7 @@ pub mod store;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub verdict: Verdict,
-    /// How the property was violated, or why it was not checked or not tested.
+    /// How the property was violated, or why it was not checked or not tested, or that it held without a promise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -51,6 +51,11 @@ impl fmt::Display for Verdict {
 impl Finding {
     pub fn held() -> Self {
         Finding { verdict: Verdict::Held, detail: None }
+    }
+
+    /// The run could have violated the property, and no promise forbids that.
+    pub fn held_without_promise() -> Self {
+        Finding { verdict: Verdict::Held, detail: Some("not promised".into()) }
     }
 
     pub fn violated(detail: String) -> Self {

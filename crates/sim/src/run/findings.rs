@@ -4,9 +4,9 @@ use baton_protocol::registry::About;
 use baton_protocol::{PerProperty, Promises, Property};
 
 use crate::app::mutex::MutexUsers;
-use crate::oracle::Finding;
 use crate::oracle::causality::Causality;
 use crate::oracle::mutex::MutexJudge;
+use crate::oracle::{Finding, Verdict};
 use crate::report::Properties;
 use crate::run::Options;
 
@@ -23,7 +23,8 @@ pub fn of_mutex(
     let told = options.workload.app_messages;
     let judged = |property: Property| match users.violations.get(property.name()) {
         Some(violation) => Finding::violated(violation.clone()),
-        None if promises.include(property) || users.judge().tests(property, told) => Finding::held(),
+        None if promises.include(property) => Finding::held(),
+        None if users.judge().tests(property, told) => Finding::held_without_promise(),
         None => Finding::untested(why_untested(about, options, users.judge(), property)),
     };
     let order = if watches_order {
@@ -31,24 +32,42 @@ pub fn of_mutex(
     } else {
         Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
     };
+    let liveness = match liveness.verdict {
+        Verdict::Held if !promises.include(Property::Liveness) => Finding::held_without_promise(),
+        _ => liveness,
+    };
     Properties(PerProperty { safety: judged(Property::Safety), liveness, order, fence: judged(Property::Fence) })
 }
 
 /// A command that tests the property, first so that no line break divides it, and the reason.
 fn why_untested(about: &About, options: &Options, judge: &MutexJudge, property: Property) -> String {
     let reason = judge.why_untested(property, options.workload.app_messages);
-    match command(about, options.params.variant.as_deref(), property) {
+    match command(about, options, property) {
         Some(command) => format!("{command} tests it; here {reason}"),
         None => reason.to_owned(),
     }
 }
 
-/// The checker tries all orders of events. None for a variant with a value, which may fit only this number of
-/// processes; then application messages and varying delays test the order.
-fn command(about: &About, variant: Option<&str>, property: Property) -> Option<String> {
-    if variant.is_some_and(|variant| variant.contains(':')) {
-        return (property == Property::Order).then(|| "--app-messages --network async".to_owned());
+/// The checker tries all orders of events. A variant with a value may fit only this number of processes; then a run
+/// with application messages and varying delays tests the order.
+fn command(about: &About, options: &Options, property: Property) -> Option<String> {
+    let (name, params) = (about.name, &options.params);
+    let variant = params.variant.as_ref().map(|variant| match variant.contains('|') {
+        true => format!(" --variant '{variant}'"),
+        false => format!(" --variant {variant}"),
+    });
+    let variant = variant.unwrap_or_default();
+    if variant.contains(':') {
+        let command = format!("`baton sim {name} -n {}{variant} --app-messages --network async`", params.n);
+        return (property == Property::Order).then_some(command);
     }
-    let variant = variant.map(|variant| format!(" --variant {variant}")).unwrap_or_default();
-    Some(format!("`baton check {} -n 3{variant} --property {property}`", about.name))
+    let size = match name {
+        // A process overtakes with a permission that it has kept since its first entry.
+        "carvalho-roucairol" => "-n 2 --entries 2",
+        // With three processes this check takes long.
+        "generalized" if params.has("ricart-agrawala") => "-n 2",
+        _ if params.has("grid") => "-n 4",
+        _ => "-n 3",
+    };
+    Some(format!("`baton check {name} {size}{variant} --property {property}`"))
 }
