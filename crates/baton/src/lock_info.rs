@@ -4,11 +4,10 @@ use std::process::ExitCode;
 
 use baton_client::Local;
 use baton_types::name::Quoted;
-use serde::Serialize;
 
 use crate::output::{Failure, Outcome, VIOLATED, narrow_table, print, print_json, shown};
 use crate::service_args::{NameArgs, ReadArgs, ServerArgs, block_on, no_server, tell_age};
-use crate::view::{Lock, ago, duration, lease};
+use crate::view::{Aged, Lock, ago, duration, lease};
 
 /// Show one lock: its holders, its waiters and its history
 ///
@@ -29,14 +28,6 @@ pub struct Args {
     read: ReadArgs,
 }
 
-/// The JSON object of a local read.
-#[derive(Serialize)]
-struct LocalLock<'a> {
-    #[serde(flatten)]
-    lock: &'a Lock,
-    age_ms: Option<u64>,
-}
-
 pub fn run(args: &Args) -> Outcome {
     let name = args.name.bytes()?;
     let local = args.read.local;
@@ -48,17 +39,14 @@ pub fn run(args: &Args) -> Outcome {
         };
         lock.map_err(no_server)
     })?;
-    let Some(lock) = lock.map(Lock::from) else {
+    let Some(lock) = lock.map(Lock::from).map(|lock| if local { lock.local() } else { lock }) else {
         let message = format!("the lock {} has no holder, no waiter and no history", Quoted(&name));
         return Err(Failure { message, status: ExitCode::from(VIOLATED) });
     };
     match (args.json, local) {
-        (true, true) => {
-            let age_ms = age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-            print_json(&LocalLock { lock: &lock, age_ms })?;
-        }
+        (true, true) => print_json(&Aged::new(&lock, age))?,
         (true, false) => print_json(&lock)?,
-        (false, _) => print(&to_text(&name, &lock, local))?,
+        (false, _) => print(&to_text(&name, &lock))?,
     }
     if local && !args.json {
         tell_age(age);
@@ -66,7 +54,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(name: &[u8], lock: &Lock, local: bool) -> String {
+fn to_text(name: &[u8], lock: &Lock) -> String {
     let is_waited_for = !lock.waiters.is_empty() && lock.lock_delay_ms == 0;
     let unheld = if is_waited_for { "not held by a client of this member" } else { "free" };
     let mut text = format!("lock {}: {}", Quoted(name), lock.mode.unwrap_or(unheld));
@@ -84,7 +72,7 @@ fn to_text(name: &[u8], lock: &Lock, local: bool) -> String {
         }
     };
     let holders = lock.holders.iter().map(|holder| {
-        let (held, lease) = (ago(holder.since_ms), lease(holder.deadline_in_ms, local));
+        let (held, lease) = (ago(holder.since_ms), lease(holder.deadline_in_ms));
         vec![shown(&holder.label), shown(&holder.place()), holder.fence.to_string(), held, lease]
     });
     section("holders", &["LABEL", "PROCESS", "FENCE", "HELD FOR", "LEASE"], holders.collect());
@@ -117,6 +105,6 @@ mod tests {
             history: Vec::new(),
             lock_delay_ms: 2_000,
         };
-        assert_eq!(to_text(b"g2", &lock, false), "lock \"g2\": free; closed for another 2.0 s (lock-delay)\n");
+        assert_eq!(to_text(b"g2", &lock), "lock \"g2\": free; closed for another 2.0 s (lock-delay)\n");
     }
 }

@@ -7,7 +7,7 @@ use baton_client::ListLocks;
 
 use crate::output::{Failure, Outcome, narrow_table, print, print_while_read, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age, typed_bytes};
-use crate::view::{Holder, Lock, ago, duration, lease, or_dash};
+use crate::view::{Aged, Holder, Lock, ago, duration, lease, or_dash};
 
 /// List the locks with their holders and the number of waiters
 ///
@@ -28,7 +28,7 @@ pub struct Args {
     /// Also list locks that are free and have a history
     #[arg(long)]
     all: bool,
-    /// Print JSON: an array of locks
+    /// Print JSON: an array of locks; with --local each has `age_ms`, null if the server does not know
     #[arg(long)]
     json: bool,
     /// Include the earlier holders of each lock; without this, `history` is empty
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Outcome {
         let local = args.read.local;
         let mut listing = client.locks().prefix(prefix).history(args.history).all(args.all).local(local);
         match args.json {
-            true => print_array(&mut listing).await?,
+            true => print_array(&mut listing, local).await?,
             false => print_table(&mut listing, local).await?,
         }
         if local {
@@ -57,13 +57,17 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// Prints each page of locks as it arrives, because all locks together may not fit into memory.
-async fn print_array(listing: &mut ListLocks) -> Result<(), Failure> {
+async fn print_array(listing: &mut ListLocks, local: bool) -> Result<(), Failure> {
     let mut separator = '[';
     while let Some(locks) = listing.next().await.map_err(no_server)? {
         let mut text = String::new();
         for lock in locks.into_iter().map(Lock::from) {
             text.push(separator);
-            text += &serde_json::to_string(&lock).map_err(Failure::bad_input)?;
+            let json = match local {
+                true => serde_json::to_string(&Aged::new(lock.local(), listing.age())),
+                false => serde_json::to_string(&lock),
+            };
+            text += &json.map_err(Failure::bad_input)?;
             separator = ',';
         }
         if !print_while_read(&text)? {
@@ -78,13 +82,14 @@ async fn print_table(listing: &mut ListLocks, local: bool) -> Result<(), Failure
     let mut rows =
         vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
     while let Some(locks) = listing.next().await.map_err(no_server)? {
-        locks.into_iter().map(Lock::from).for_each(|lock| rows.extend(to_rows(&lock, local)));
+        let locks = locks.into_iter().map(Lock::from);
+        locks.for_each(|lock| rows.extend(to_rows(&if local { lock.local() } else { lock })));
     }
     print(&narrow_table(&rows))
 }
 
-/// One row for each holder, or one row if there is no holder. A local read does not know the leases.
-fn to_rows(lock: &Lock, local: bool) -> Vec<Vec<String>> {
+/// One row for each holder, or one row if there is no holder.
+fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
     let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
     let waiters = lock.waiters.len().to_string();
     if lock.holders.is_empty() {
@@ -106,7 +111,7 @@ fn to_rows(lock: &Lock, local: bool) -> Vec<Vec<String>> {
             shown(&holder.place()),
             holder.fence.to_string(),
             ago(holder.since_ms),
-            lease(holder.deadline_in_ms, local),
+            lease(holder.deadline_in_ms),
             if index == 0 { waiters.clone() } else { String::new() },
         ]);
         row
@@ -124,7 +129,7 @@ mod tests {
             let (name, mode) = ("a".to_owned(), None);
             let (holders, waiters, history) = (Vec::new(), Vec::new(), Vec::new());
             let lock = Lock { name, escaped: false, mode, permits: 0, holders, waiters, history, lock_delay_ms };
-            to_rows(&lock, false)[0][2].clone()
+            to_rows(&lock)[0][2].clone()
         };
         assert_eq!((holder(0).as_str(), holder(2_000).as_str()), ("(free)", "(closed for 2.0 s)"));
     }

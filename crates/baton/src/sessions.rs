@@ -6,7 +6,7 @@ use baton_client::Local;
 
 use crate::output::{Outcome, narrow_table, print, print_json, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age};
-use crate::view::{Session, duration, lease, place};
+use crate::view::{Aged, Session, duration, lease, place};
 
 /// List the sessions with the locks that they hold and wait for
 ///
@@ -15,7 +15,7 @@ use crate::view::{Session, duration, lease, place};
 pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
-    /// Print JSON: an array of sessions
+    /// Print JSON: an array of sessions; with --local each has `age_ms`, null if the server does not know
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -32,11 +32,12 @@ pub fn run(args: &Args) -> Outcome {
         };
         sessions.map_err(no_server)
     })?;
-    let sessions: Vec<Session> = value.into_iter().map(Session::from).collect();
-    if args.json {
-        print_json(&sessions)?
-    } else {
-        print(&to_text(&sessions, local))?
+    let sessions = value.into_iter().map(Session::from);
+    let sessions: Vec<Session> = sessions.map(|session| if local { session.local() } else { session }).collect();
+    match (args.json, local) {
+        (true, true) => print_json(&sessions.iter().map(|session| Aged::new(session, age)).collect::<Vec<_>>())?,
+        (true, false) => print_json(&sessions)?,
+        (false, _) => print(&to_text(&sessions))?,
     }
     if local {
         tell_age(age);
@@ -54,7 +55,7 @@ fn names(names: &[String]) -> String {
     }
 }
 
-fn to_text(sessions: &[Session], local: bool) -> String {
+fn to_text(sessions: &[Session]) -> String {
     let mut rows =
         vec![["SESSION", "LABEL", "PROCESS", "TTL", "LEASE", "HOLDS", "WAITS FOR"].map(String::from).to_vec()];
     rows.extend(sessions.iter().map(|session| {
@@ -63,7 +64,7 @@ fn to_text(sessions: &[Session], local: bool) -> String {
             shown(&session.label),
             shown(&place(&session.host, session.pid)),
             duration(session.ttl_ms),
-            lease(session.expires_in_ms, local),
+            lease(session.expires_in_ms),
             names(&session.holds),
             names(&session.waits),
         ]

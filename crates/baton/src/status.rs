@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cluster::view::Cluster;
+use crate::cluster::view::{Cluster, role};
 use crate::output::{Outcome, print, print_json, shown, table};
 use crate::service_args::{ServerArgs, block_on, no_server};
 use crate::view::{Group, Peer, Status, duration, size};
@@ -45,7 +45,7 @@ fn to_text(status: &Status) -> String {
     let end = [row("up for", duration(status.uptime_ms)), row("version", status.version.clone())];
     let Some(group) = &status.group else {
         let node = [
-            row("node", format!("{}, {}", name(status), status.role)),
+            row("node", format!("{}, {}", name(status), role(&status.role, status.confirmed != Some(false)))),
             row("term", status.term.to_string()),
             row("log", format!("{} committed, {} applied", status.commit, status.applied)),
         ];

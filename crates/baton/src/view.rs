@@ -1,5 +1,7 @@
 //! The JSON objects of the commands that show the lock service, and how these commands format times and sizes.
 
+use std::time::Duration;
+
 use baton_types::frames::Mode;
 use baton_types::{name, views};
 use serde::Serialize;
@@ -34,8 +36,8 @@ pub struct Holder {
     pub fence: u64,
     /// The time of the grant, in milliseconds since 1970.
     pub since_ms: u64,
-    /// The time until the lease ends, if it is not renewed.
-    pub deadline_in_ms: u64,
+    /// The time until the lease ends, if it is not renewed. None in a local read, which does not know leases.
+    pub deadline_in_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -69,8 +71,8 @@ pub struct Session {
     pub host: String,
     pub pid: u32,
     pub ttl_ms: u64,
-    /// The time until the session expires, if no keep-alive comes.
-    pub expires_in_ms: u64,
+    /// The time until the session expires, if no keep-alive comes. None in a local read, which does not know leases.
+    pub expires_in_ms: Option<u64>,
     /// Whether all names in `holds` and `waits` are in the escaped form, because one of them is not UTF-8.
     #[serde(skip_serializing_if = "is_false")]
     pub escaped: bool,
@@ -83,6 +85,9 @@ pub struct Session {
 pub struct Status {
     pub node: u64,
     pub role: String,
+    /// Only a leader of a cluster has it: whether a majority confirms that it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirmed: Option<bool>,
     pub term: u64,
     /// The index of the last committed log entry.
     pub commit: u64,
@@ -167,6 +172,7 @@ impl From<views::Lock> for Lock {
 impl From<views::Holder> for Holder {
     fn from(holder: views::Holder) -> Self {
         let views::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
+        let deadline_in_ms = Some(deadline_in_ms);
         Holder { session: id(session), owner: id(owner), label, host, pid, fence, since_ms, deadline_in_ms }
     }
 }
@@ -198,6 +204,7 @@ impl From<views::Session> for Session {
         let escaped = holds.iter().chain(&waits).any(|name| str::from_utf8(name).is_err());
         let shown = |name: &Vec<u8>| if escaped { name::escaped(name) } else { name::shown(name).0 };
         let (holds, waits) = (holds.iter().map(shown).collect(), waits.iter().map(shown).collect());
+        let expires_in_ms = Some(expires_in_ms);
         Session { id: self::id(id), label, host, pid, ttl_ms, expires_in_ms, escaped, holds, waits }
     }
 }
@@ -206,9 +213,12 @@ impl From<views::Status> for Status {
     fn from(status: views::Status) -> Self {
         let views::Status { node, role, term, commit, applied, locks, sessions, waiters, .. } = status;
         let views::Status { uptime_ms, version, free_bytes, low_space, group, cluster, .. } = status;
+        let cluster = cluster.map(Cluster::from);
+        let confirmed = cluster.as_ref().filter(|_| role == "leader").map(|cluster| cluster.confirms(node));
         Status {
             node,
             role,
+            confirmed,
             term,
             commit,
             applied,
@@ -220,7 +230,7 @@ impl From<views::Status> for Status {
             free_bytes,
             low_space,
             group: group.map(Group::from),
-            cluster: cluster.map(Cluster::from),
+            cluster,
         }
     }
 }
@@ -235,6 +245,36 @@ impl From<views::Group> for Group {
             backlog_bytes,
         };
         Group { algorithm, variant, member, members, serves, peers: peers.into_iter().map(peer).collect() }
+    }
+}
+
+impl Lock {
+    /// As a local read shows it.
+    pub fn local(mut self) -> Self {
+        self.holders.iter_mut().for_each(|holder| holder.deadline_in_ms = None);
+        self
+    }
+}
+
+impl Session {
+    /// As a local read shows it.
+    pub fn local(self) -> Self {
+        Session { expires_in_ms: None, ..self }
+    }
+}
+
+/// The JSON object of a local read.
+#[derive(Serialize)]
+pub struct Aged<T> {
+    #[serde(flatten)]
+    value: T,
+    /// How old it may be; none if the server does not know.
+    age_ms: Option<u64>,
+}
+
+impl<T> Aged<T> {
+    pub fn new(value: T, age: Option<Duration>) -> Self {
+        Aged { value, age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)) }
     }
 }
 
@@ -262,8 +302,8 @@ pub fn duration(ms: u64) -> String {
 }
 
 /// What is left of a lease. Only the leader counts leases, so a local read does not know it.
-pub fn lease(left_ms: u64, local: bool) -> String {
-    if local { "-".to_owned() } else { duration(left_ms) }
+pub fn lease(left_ms: Option<u64>) -> String {
+    or_dash(left_ms.map(duration))
 }
 
 /// A number of bytes in the largest unit that fits, rounded down to tenths.
@@ -333,7 +373,11 @@ mod tests {
             r#""history":[{"session":"0000000000000005","label":"p","fence":8,"from_ms":1,"to_ms":2,"ended":"forced"}],"#,
             r#""lock_delay_ms":4}"#,
         );
-        assert_eq!(serde_json::to_string(&Lock::from(lock)).unwrap(), expected);
+        assert_eq!(serde_json::to_string(&Lock::from(lock.clone())).unwrap(), expected);
+        let local =
+            serde_json::to_string(&Aged::new(Lock::from(lock).local(), Some(Duration::from_millis(6)))).unwrap();
+        let expected = expected.replace(r#""deadline_in_ms":2"#, r#""deadline_in_ms":null"#);
+        assert_eq!(local, format!(r#"{},"age_ms":6}}"#, &expected[..expected.len() - 1]));
         let lock = Lock::from(views::Lock { name: b"a\\\xff".to_vec(), ..views::Lock::default() });
         let told = serde_json::to_string(&lock).unwrap();
         assert!(told.starts_with(r#"{"name":"a\\\\\\xff","escaped":true,"mode":null,"#), "{told}");
@@ -362,6 +406,12 @@ mod tests {
         let status = Status::from(views::Status { free_bytes: Some(7), low_space: true, ..Default::default() });
         let told = serde_json::to_string(&status).unwrap();
         assert!(told.ends_with(r#","free_bytes":7,"low_space":true}"#), "{told}");
+        let confirmed = |leader| {
+            let cluster = Some(views::Cluster { leader, ..Default::default() });
+            let status = views::Status { node: 1, role: "leader".into(), cluster, ..Default::default() };
+            serde_json::to_value(Status::from(status)).unwrap()["confirmed"].as_bool()
+        };
+        assert_eq!((confirmed(Some(1)), confirmed(None)), (Some(true), Some(false)));
         let peers = vec![views::Peer { id: 2, connected: true, not_heard_ms: 3, backlog_bytes: 4 }];
         let (algorithm, variant) = ("raymond".to_owned(), String::new());
         let group = Some(views::Group { algorithm, variant, member: 1, members: 2, serves: true, peers });

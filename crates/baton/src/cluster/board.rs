@@ -32,8 +32,8 @@ pub struct Seen {
     pub commit: u64,
     /// Locks that are held, waited for or closed, as far as it has applied the log.
     pub locks: u64,
-    /// Why there is no leader, if the node knows none. Otherwise empty.
-    pub no_leader: String,
+    /// Why there is no leader, if the node knows none.
+    pub no_leader: Option<String>,
 }
 
 /// The table, and sentences of at most so many columns. `chosen` is marked.
@@ -81,10 +81,9 @@ fn leader(rows: &[Row]) -> Option<&Seen> {
 
 /// Why there is no leader. A leader that hears from no majority says so itself.
 fn no_leader(rows: &[Row]) -> Option<&str> {
-    let anyone =
-        || rows.iter().filter_map(|row| row.seen.as_ref()).map(|seen| &*seen.no_leader).find(|why| !why.is_empty());
+    let anyone = || rows.iter().filter_map(|row| row.seen.as_ref()).find_map(|seen| seen.no_leader.as_deref());
     match leader(rows) {
-        Some(leader) => Some(&*leader.no_leader).filter(|why| !why.is_empty()),
+        Some(leader) => leader.no_leader.as_deref(),
         None => anyone(),
     }
 }
@@ -95,7 +94,7 @@ mod tests {
 
     fn row(name: &str, role: &str, term: u64, last_log: u64) -> Row {
         let (role, commit) = (role.to_owned(), last_log.saturating_sub(1));
-        let seen = Seen { role, term, last_log, commit, locks: 2, no_leader: String::new() };
+        let seen = Seen { role, term, last_log, commit, locks: 2, no_leader: None };
         let (name, address, state) = (name.to_owned(), "127.0.0.1:7420".to_owned(), State::Runs);
         Row { name, state, address, seen: Some(seen), says: None }
     }
@@ -139,13 +138,13 @@ mod tests {
     #[test]
     fn without_a_leader_the_table_says_why() {
         let mut alone = row("n1", "candidate", 4, 7);
-        alone.seen.as_mut().unwrap().no_leader = "n2 does not answer".into();
+        alone.seen.as_mut().unwrap().no_leader = Some("n2 does not answer".into());
         let text = to_text("2 nodes", &[alone, Row { name: "n2".into(), ..Row::default() }], None, 80);
         assert!(text.ends_with("\nno leader: n2 does not answer\n"), "{text}");
         assert!(text.contains("n1    runs    candidate  4     6       -    2      127.0.0.1:7420\n"), "{text}");
         assert!(text.contains("n2    starts  -          -     -       -    -\n"), "{text}");
         let mut deaf = row("n1", "leader", 4, 7);
-        deaf.seen.as_mut().unwrap().no_leader = "n1 hears from no majority".into();
+        deaf.seen.as_mut().unwrap().no_leader = Some("n1 hears from no majority".into());
         let text = to_text("1 node", &[deaf], None, 80);
         assert!(text.ends_with("\nno leader: n1 hears from no majority\n"), "{text}");
     }

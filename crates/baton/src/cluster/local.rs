@@ -171,5 +171,6 @@ async fn ask(address: String) -> Option<Seen> {
     let cluster = cluster.unwrap_or_default();
     let own = cluster.members.iter().find(|member| member.id == node);
     let last_log = own.map_or(commit, |own| own.last_log);
-    Some(Seen { role, term, last_log, commit, locks, no_leader: cluster.no_leader })
+    let no_leader = Some(cluster.no_leader).filter(|why| !why.is_empty());
+    Some(Seen { role, term, last_log, commit, locks, no_leader })
 }

@@ -110,6 +110,15 @@ impl Cluster {
         self.members.iter().filter(|member| member.voter).count()
     }
 
+    /// True if a member leads, as it says, and the answering node knows that a majority confirms it.
+    pub fn confirms(&self, id: u64) -> bool {
+        self.leader == Some(id)
+    }
+
+    fn role(&self, member: &Member) -> String {
+        or_dash(member.says.as_ref().map(|says| role(&says.role, self.confirms(member.id))))
+    }
+
     /// How the members are. `*` marks the member with the id `answered`, which is the source of the table.
     pub fn states(&self, answered: u64) -> String {
         let head = ["", "NAME", "ID", "VOTES", "ROLE", "TERM", "LAST LOG", "COMMIT", "APPLIED", "LAG", "LAST HEARD"];
@@ -120,7 +129,7 @@ impl Cluster {
                 shown(&member.name),
                 member.id.to_string(),
                 votes(member),
-                or_dash(member.says.as_ref().map(|says| shown(&says.role))),
+                self.role(member),
                 number(|says| says.term),
                 number(|says| says.last_log),
                 number(|says| says.commit),
@@ -140,7 +149,7 @@ impl Cluster {
                 shown(&member.name),
                 member.id.to_string(),
                 votes(member),
-                or_dash(member.says.as_ref().map(|says| shown(&says.role))),
+                self.role(member),
                 or_dash(member.lag.map(|lag| lag.to_string())),
                 shown(&member.address),
                 or_dash(unless_empty(shown(&member.peer_address))),
@@ -169,7 +178,10 @@ impl Cluster {
         }
         for Joining { id, name, peer_address, .. } in &self.joining {
             let (name, address) = (shown(name), shown(peer_address));
-            below += &format!("{name} (id {id}, {address}) waits to be added: baton member add {name}\n");
+            // A wiped node comes back under a new id.
+            let is_taken = self.members.iter().any(|member| shown(&member.name) == name);
+            let first = if is_taken { format!("baton member remove {name}, then ") } else { String::new() };
+            below += &format!("{name} (id {id}, {address}) waits to be added: {first}baton member add {name}\n");
         }
         if self.members.is_empty() {
             return folded(&below);
@@ -182,6 +194,12 @@ impl Cluster {
 /// A sentence of a server, without control characters.
 pub fn whole(sentence: &str) -> String {
     sentence.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// A leader that no majority confirms leads nobody, and does not know whether another one leads.
+pub fn role(role: &str, is_confirmed: bool) -> String {
+    let unconfirmed = if role == "leader" && !is_confirmed { ", not confirmed" } else { "" };
+    format!("{}{unconfirmed}", shown(role))
 }
 
 fn votes(member: &Member) -> String {
@@ -244,16 +262,27 @@ mod tests {
         let (no_leader, joining) = ("2 of 3 voters are needed; no answer from c".to_owned(), Vec::new());
         let leaderless = views::Cluster { leader: None, no_leader, joining, ..cluster() };
         expect_test::expect![[r#"
-            NAME  ID  VOTES       ROLE      LAG  CLIENTS        OTHER NODES
-            a     1   yes         leader    0    10.0.0.1:7420  10.0.0.1:7520
-            b     2   yes         follower  2    10.0.0.2:7420  10.0.0.2:7520
-            c     3   yes         -         -    10.0.0.3:7420  10.0.0.3:7520
-            d     4   no, learns  learner   900  10.0.0.4:7420  10.0.0.4:7520
+            NAME  ID  VOTES       ROLE                   LAG  CLIENTS        OTHER NODES
+            a     1   yes         leader, not confirmed  0    10.0.0.1:7420  10.0.0.1:7520
+            b     2   yes         follower               2    10.0.0.2:7420  10.0.0.2:7520
+            c     3   yes         -                      -    10.0.0.3:7420  10.0.0.3:7520
+            d     4   no, learns  learner                900  10.0.0.4:7420  10.0.0.4:7520
 
             no leader: 2 of 3 voters are needed; no answer from c
             c: connection refused
         "#]]
         .assert_eq(&Cluster::from(leaderless).records());
+    }
+
+    #[test]
+    fn a_wiped_node_that_waits_and_one_that_was_set_back_are_told_with_what_to_do() {
+        let mut seen = cluster();
+        seen.joining[0].name = "c".into();
+        seen.members[1].remark = "no longer has entries".into();
+        let text = Cluster::from(seen).records();
+        let told = "c (id 5, 10.0.0.5:7520) waits to be added: baton member remove c, then baton member add c\n";
+        assert!(text.ends_with(told), "{text}");
+        assert!(text.contains("\nb no longer has entries\n"), "{text}");
     }
 
     #[test]
@@ -269,7 +298,7 @@ mod tests {
         let mut cluster = cluster();
         cluster.members.drain(1..2);
         cluster.members.truncate(2);
-        expect_test::expect![[r#"{"id":"00000000000000ab","leader":1,"no_leader":null,"members":[{"id":1,"name":"a","voter":true,"address":"10.0.0.1:7420","peer_address":"10.0.0.1:7520","role":"leader","term":3,"last_log":20,"commit":19,"applied":18,"leader":null,"voted_for":null,"lag":0,"heard_ms_ago":null,"error":null},{"id":3,"name":"c","voter":true,"address":"10.0.0.3:7420","peer_address":"10.0.0.3:7520","lag":null,"heard_ms_ago":64000,"error":"connection refused"}],"joining":[{"id":5,"name":"e","address":"","peer_address":"10.0.0.5:7520"}]}"#]]
+        expect_test::expect![[r#"{"id":"00000000000000ab","leader":1,"no_leader":null,"members":[{"id":1,"name":"a","voter":true,"address":"10.0.0.1:7420","peer_address":"10.0.0.1:7520","role":"leader","term":3,"last_log":20,"commit":19,"applied":18,"leader":null,"voted_for":null,"lag":0,"heard_ms_ago":null,"error":null,"remark":null},{"id":3,"name":"c","voter":true,"address":"10.0.0.3:7420","peer_address":"10.0.0.3:7520","lag":null,"heard_ms_ago":64000,"error":"connection refused","remark":null}],"joining":[{"id":5,"name":"e","address":"","peer_address":"10.0.0.5:7520"}]}"#]]
         .assert_eq(&serde_json::to_string(&Cluster::from(cluster)).unwrap());
     }
 }

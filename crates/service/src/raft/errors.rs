@@ -32,7 +32,10 @@ pub enum MemberError {
     Invalid { field: &'static str, what: String, why: &'static str },
     #[error("node {id} is a member already, with the name {name}")]
     IsMember { id: u64, name: String },
-    #[error("node {id} has the name {name} already; each member needs a name of its own")]
+    #[error(
+        "node {id} has the name {name} already; each member needs a name of its own; if that node is gone, remove it first \
+         (`baton member remove {name}`)"
+    )]
     NameTaken { id: u64, name: String },
     #[error("{name} has the address {address} already; is it the same node?")]
     AddressTaken { name: String, address: String },

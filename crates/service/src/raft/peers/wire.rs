@@ -106,7 +106,7 @@ pub enum Refusal {
     OtherCluster { ours: u64, theirs: u64 },
     #[error(
         "it expected node {called} at this address, but this is node {me}; if the data folder of node {called} was \
-         lost, remove that node from the cluster and add this one"
+         lost, remove that node from the cluster and add this one; if this node has the wrong folder, start it with its own"
     )]
     NotMe { called: u64, me: u64 },
     #[error(
@@ -421,7 +421,7 @@ mod tests {
             (
                 |hello| hello.to = 3,
                 "it expected node 3 at this address, but this is node 2; if the data folder of node 3 was lost, remove \
-                 that node from the cluster and add this one",
+                 that node from the cluster and add this one; if this node has the wrong folder, start it with its own",
             ),
             (
                 |hello| hello.formats = (8, 9),
