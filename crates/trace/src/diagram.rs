@@ -443,9 +443,10 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The text of the violations, each with its class; broken promises first.
+/// The text of the violations that are drawn, each with its class, broken promises first; and the number of later ones.
 fn violations(scene: &Scene) -> Vec<(&'static str, String)> {
-    let mut all: Vec<&Violation> = scene.violations.iter().collect();
+    let is_drawn = |violation: &&Violation| scene.cut.as_ref().is_none_or(|cut| violation.at.t <= cut.at);
+    let (mut all, later): (Vec<&Violation>, Vec<&Violation>) = scene.violations.iter().partition(is_drawn);
     all.sort_by_key(|violation| !violation.is_broken_promise);
     let text = |Violation { property, detail, is_broken_promise, .. }: &&Violation| match is_broken_promise {
         true => ("wrong", format!("{property}: {detail}")),
@@ -454,6 +455,11 @@ fn violations(scene: &Scene) -> Vec<(&'static str, String)> {
     let mut lines: Vec<_> = all.iter().take(VIOLATIONS_MAX).map(text).collect();
     if all.len() > VIOLATIONS_MAX {
         lines.push(("harmless", format!("and {} more", all.len() - VIOLATIONS_MAX)));
+    }
+    if !later.is_empty() {
+        let class = if later.iter().any(|violation| violation.is_broken_promise) { "wrong" } else { "harmless" };
+        let noun = if later.len() == 1 { "violation" } else { "violations" };
+        lines.push((class, format!("{} {noun} later, not drawn", later.len())));
     }
     lines
 }

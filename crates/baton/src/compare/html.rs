@@ -90,14 +90,15 @@ struct Plot {
 
 const PLOTS: [Plot; 10] = [
     Plot {
-        title: "Messages without competition",
+        title: "Messages, one request at a time by a random client",
         axis: "messages per entry",
-        load: Load::Solo,
+        load: Load::SoloRandom,
         measured: |row| row.messages_per_entry,
         expected: |costs| &costs.messages_per_entry,
-        explanation: "One request at a time. With a coordinator, an entry costs the same in a group of four and of a hundred. If a client asks all \
-                      others, an entry costs two or three messages for each of them. Between these are quorums, which grow with the square \
-                      root of n, and trees, which grow with their depth. Both axes are logarithmic, so a straight line is a power of n.",
+        explanation: "No competition, and a random client requests next. With a coordinator, an entry costs the same in a group of four and of a \
+                      hundred. If a client asks all others, an entry costs two or three messages for each of them. Between these are quorums, \
+                      which grow with the square root of n, and trees, which grow with their depth. Both axes are logarithmic, so a straight \
+                      line is a power of n.",
     },
     Plot {
         title: "Messages while all clients compete",
@@ -110,14 +111,14 @@ const PLOTS: [Plot; 10] = [
                       fail if more clients compete.",
     },
     Plot {
-        title: "Waiting without competition",
+        title: "Waiting, one request at a time by a random client",
         axis: "client delay, in T",
-        load: Load::Solo,
+        load: Load::SoloRandom,
         measured: |row| row.client_delay_mean,
         expected: |costs| &costs.client_delay,
-        explanation: "The time from a request to its entry if no other client competes. A request and its answer take 2 T, however many processes \
-                      are asked, because the messages travel at the same time. On a ring or in a tree they travel one after the other: fewer \
-                      messages, but a longer wait.",
+        explanation: "The time from a request to its entry if no other client competes; a random client requests next. A request and its answer \
+                      take 2 T, however many processes are asked, because the messages travel at the same time. On a ring or in a tree they \
+                      travel one after the other: fewer messages, but a longer wait.",
     },
     Plot {
         title: "Handing over while all clients compete",
@@ -139,15 +140,6 @@ const PLOTS: [Plot; 10] = [
                       and a single process has less to do the larger the group is. In a star, the centre is a bottleneck again.",
     },
     Plot {
-        title: "Messages, one request at a time by a random client",
-        axis: "messages per entry",
-        load: Load::SoloRandom,
-        measured: |row| row.messages_per_entry,
-        expected: |costs| &costs.messages_per_entry,
-        explanation: "No competition, and a random client requests next. If clients take turns, some algorithms are unusually cheap or expensive, \
-                      for example if the token is always one step ahead. Random clients even this out.",
-    },
-    Plot {
         title: "Messages, at random times",
         axis: "messages per entry",
         load: Load::Random,
@@ -155,14 +147,6 @@ const PLOTS: [Plot; 10] = [
         expected: |costs| &costs.messages_per_entry,
         explanation: "All clients request at random times, so that some requests compete and most do not. The cost lies between no competition and \
                       full competition. Few algorithms have a closed form for it.",
-    },
-    Plot {
-        title: "Waiting, one request at a time by a random client",
-        axis: "client delay, in T",
-        load: Load::SoloRandom,
-        measured: |row| row.client_delay_mean,
-        expected: |costs| &costs.client_delay,
-        explanation: "The time from a request to its entry if no other client competes. A random client requests next.",
     },
     Plot {
         title: "Handing over, at random times",
@@ -180,6 +164,23 @@ const PLOTS: [Plot; 10] = [
         measured: |row| row.client_delay_mean,
         expected: |costs| &costs.client_delay,
         explanation: "The time from a request to its entry. The request waits for the client in the critical section and for earlier requests.",
+    },
+    Plot {
+        title: "Messages, one request at a time, by each client in turn",
+        axis: "messages per entry",
+        load: Load::Solo,
+        measured: |row| row.messages_per_entry,
+        expected: |costs| &costs.messages_per_entry,
+        explanation: "No competition, and clients take turns. Some algorithms are then unusually cheap or expensive, for example if the token is \
+                      always one step ahead. Random clients even this out.",
+    },
+    Plot {
+        title: "Waiting, one request at a time, by each client in turn",
+        axis: "client delay, in T",
+        load: Load::Solo,
+        measured: |row| row.client_delay_mean,
+        expected: |costs| &costs.client_delay,
+        explanation: "The time from a request to its entry if no other client competes and clients take turns.",
     },
 ];
 

@@ -282,6 +282,16 @@ fn a_violation_that_is_not_promised_is_not_red() {
 }
 
 #[test]
+fn violations_that_are_not_drawn_are_only_counted() {
+    let violation = |property: &str| Event::Violation { property: property.into(), detail: "d".into() };
+    let all = records([(0.0, 0, violation("safety")), (4.0, 0, violation("fence")), (5.0, 0, violation("fence"))]);
+    let until = |t| draw(&header(), &all, Extent::Until(t));
+    assert_eq!(texts(&until(1.0), "wrong"), ["safety: d", "2 violations later, not drawn"]);
+    assert_eq!(texts(&until(4.0), "wrong"), ["safety: d", "fence: d", "1 violation later, not drawn"]);
+    assert_eq!(texts(&until(5.0), "wrong"), ["safety: d", "fence: d", "fence: d"]);
+}
+
+#[test]
 fn everything_that_happens_is_drawn() {
     let events = [
         (0.0, Event::Request { req: 0, lamport: 1 }),
