@@ -7,6 +7,7 @@ import {actionsTo} from '../hand/tree.js';
 import {parse} from '../lib/route.js';
 import {halves, write} from '../run/faults.js';
 import {applies, counterparts, fromForm, groupOf, momentsOf, withAlgorithm} from '../run/spec.js';
+import {readRefusal} from '../run/controls.js';
 import {agreement, costs, judged, promises} from '../run/verdict.js';
 
 test('a form becomes a spec without empty fields and defaults, always in the same order', () => {
@@ -64,6 +65,20 @@ test('a judged trace is broken only by what counts', () => {
   const found = (verdict, counts) => judged({resources: [{resource: null, properties: [{property: 'order', verdict, counts, detail: 'why'}]}]}).headline;
   assert.deepEqual(found('violated', true), {tone: 'bad', text: 'Order is violated', detail: 'why'});
   assert.deepEqual([found('violated', false).tone, found('held', true).tone], ['good', 'good']);
+});
+
+test('a trace without an end gets no green headline', () => {
+  const row = (property, verdict, counts, detail) => ({property, verdict, counts, detail});
+  const cut = judged({resources: [{resource: null, properties: [row('safety', 'held', true), row('liveness', 'unchecked', true, 'P0 waits at the end, but the trace has no end'), row('order', 'unchecked', false)]}]});
+  assert.deepEqual(cut.headline, {tone: 'open', text: 'Nothing is violated; liveness cannot be judged: the trace has no end', detail: 'P0 waits at the end, but the trace has no end'});
+  const broken = judged({resources: [{resource: null, properties: [row('safety', 'violated', true, 'two inside'), row('liveness', 'unchecked', true)]}]});
+  assert.equal(broken.headline.tone, 'bad');
+});
+
+test('a refusal that a flag would lift becomes a sentence and a button', () => {
+  const said = '`bully` assumes that a failure detector reports every crash, and there is none; --ignore-assumptions runs it all the same';
+  assert.deepEqual(readRefusal(said), {text: '`bully` assumes that a failure detector reports every crash, and there is none', canIgnore: true});
+  assert.deepEqual(readRefusal('no such algorithm'), {text: 'no such algorithm', canIgnore: false});
 });
 
 test('measured values are compared by the kind of their theory', () => {
