@@ -38,7 +38,7 @@ export function costsInWords(rows) {
   const measured = rows.filter(({refused}) => !refused);
   if (measured.length === 0) return 'The costs are being measured.';
   const loads = Object.entries(LOAD_WORDS).filter(([load]) => measured.some((row) => row.load === load)).map(([, words]) => words);
-  return `Costs at n = ${Math.max(...measured.map(({n}) => n))}, or the largest n that the algorithm allows: ${loads.join(' · ')}. Below each number is the formula.`;
+  return `Costs at n = ${Math.max(...measured.map(({n}) => n))}, or the largest n that the algorithm allows: ${loads.join(' · ')}. Below each number is its formula: E is the time inside, S the synchronization delay.`;
 }
 
 /** One series for each algorithm: measured points, and the values of the formula at the same n. */

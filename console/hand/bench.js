@@ -147,6 +147,8 @@ export function createBench({spec, rules, tree, paused: firstPaused, goal = {}, 
     }
     const hasFathers = state?.processes.some(({picture}) => picture.some(({name}) => name === 'father'));
     toolbar.show(session.tree, {hasFathers});
+    // Where the server refuses the group there is nothing to show but the refusal.
+    element.classList.toggle('refused', state === null);
   }
 
   const withChosen = (make) => () => view.chosen !== null && act(make(view.chosen));
