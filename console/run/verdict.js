@@ -31,8 +31,9 @@ export function judged({resources = []}) {
 function unbroken(rows) {
   const open = rows.filter(({verdict, counts}) => verdict === 'unchecked' && counts);
   if (open.length === 0) return {tone: 'good', text: 'All that counts held', detail: null};
-  const why = open.some(({detail}) => detail?.includes('the trace has no end')) ? ': the trace has no end' : '';
-  return {tone: 'open', text: `Nothing is violated; ${list([...new Set(open.map(({property}) => property))])} cannot be judged${why}`, detail: open[0].detail};
+  const tail = ', but the trace has no end';
+  const why = open.some(({detail}) => detail?.endsWith(tail)) ? ': the trace has no end' : '';
+  return {tone: 'open', text: `Nothing is violated; ${list([...new Set(open.map(({property}) => property))])} cannot be judged${why}`, detail: open[0].detail?.replace(tail, '') ?? null};
 }
 
 function headlineOf(rows, report) {
