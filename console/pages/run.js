@@ -111,7 +111,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     watch = (at) => {
       const {source, why} = momentsOf(specs[at], pairs[at].algorithm);
       watched = at;
-      moment.of(source, runs[at].scene.unit, why);
+      moment.of(source, runs[at].scene, why);
     };
     diagrams = pairs.map(({run, spec, element}, at) => {
       const diagram = createDiagram(element, {
@@ -163,7 +163,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
         const copying = button('Copy', () => copy(run.command, copying), {class: 'button', 'aria-label': 'Copy the command'});
         return el('p', {class: 'command'}, el('code', {tabindex: '0'}, run.command), copying);
       }),
-      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step by hand')));
+      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step a new group by hand')));
   }
 
   const given = specOf(query);
