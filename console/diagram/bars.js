@@ -1,13 +1,11 @@
 // Draws the states that last: waiting, inside, leading, down, paused.
 
 import {visible} from '../lib/format.js';
-import {GUTTER, SANS, hatch, line, text} from './paint.js';
+import {GUTTER, PALE_TEXT, SANS, hatch, line, text} from './paint.js';
 
 const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 26};
 /** A bar that is narrower than this has no round corners and no label. */
 const NARROW = 6;
-/** The text in a pale bar is pale too, but can be read. */
-const PALE_TEXT = 0.72;
 
 /** A pause may begin in the critical section, so it is drawn behind it, and wider. */
 export const BEHIND = (kind) => kind === 'paused' || kind === 'down';
