@@ -66,7 +66,7 @@ export function createMoment(element, {api, brief = false}) {
       shape.element,
       el('div', {class: 'processes'}, processes.map((process) => processCard(process, old?.find(({id}) => id === process.id)))),
       pending && el('details', {class: 'pending'}, el('summary', {}, `${plural(pending.length, 'message')} under way`), el('ul', {}, pending.slice(0, 100).map((message) => el('li', {class: 'mono'}, message.text)))));
-    // Only a step is shown as a movement.
+    // A far jump is not shown as a movement.
     shape.show(moment, old !== null);
     element.dataset.seq = seq;
   }
