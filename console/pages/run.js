@@ -1,11 +1,11 @@
 // Run an algorithm and look at the run.
 
 import {createDiagram} from '../diagram/diagram.js';
-import {button, copy, el, fill, select, withCode} from '../lib/dom.js';
+import {button, copy, el, fill, select} from '../lib/dom.js';
 import {number, sentence} from '../lib/format.js';
 import {VERSION, address, runAddress, specOf} from '../lib/route.js';
 import {explained} from '../lib/tooltip.js';
-import {createControls} from '../run/controls.js';
+import {createControls, refusal} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
 import {counterparts, groupOf, momentsOf, promisedBy, withAlgorithm} from '../run/spec.js';
@@ -42,7 +42,10 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
 
   function refuse(sentence) {
     problem.hidden = !sentence;
-    fill(problem, withCode(sentence));
+    fill(problem, sentence && refusal(sentence, () => {
+      state.scenario = '';
+      start({...state.spec, 'ignore-assumptions': true});
+    }));
   }
 
   function introduce() {
