@@ -3,11 +3,9 @@
 import {el} from '../lib/dom.js';
 import {address, runAddress} from '../lib/route.js';
 import {label} from '../lib/tooltip.js';
-import {nameOf} from './series.js';
+import {LOAD_WORDS, MEASURES, largest, specOf} from './series.js';
 import {number} from '../lib/format.js';
 import {survives, trial} from './survives.js';
-
-const N = 5;
 
 export function propertiesTable(algorithms, rows) {
   const healthy = algorithms.filter(({family, broken}) => family === 'mutex' && !broken);
@@ -19,12 +17,16 @@ export function propertiesTable(algorithms, rows) {
 
 function rowOf(algorithm, rows) {
   const {name} = algorithm;
-  const solo = rows.find((row) => nameOf(row) === name && row.load.startsWith('solo') && !row.refused);
-  const busy = rows.find((row) => nameOf(row) === name && row.load === 'all' && !row.refused);
-  const run = (load) => runAddress({algorithm: name, n: N, load});
-  const cost = (pick, unit = '') => {
-    const parts = [[solo, 'solo', 'alone'], [busy, 'all', 'busy']].filter(([row]) => row && pick(row) !== null && pick(row) !== undefined);
-    return el('td', {}, parts.map(([row, load, word], at) => [at > 0 && ' · ', el('a', {href: run(row.load ?? load), title: `${word}, n = ${row.n}${row.formula && unit === '' ? `: ${row.formula}` : ''}`}, `${number(pick(row))}${unit}`)]), parts.length === 0 && el('a', {href: run('all')}, 'run it'));
+  const found = largest(rows, name);
+  const most = Math.max(...rows.filter(({refused}) => !refused).map(({n}) => n));
+  const cost = (measure, unit = '') => {
+    const {measured, expected} = MEASURES[measure];
+    const parts = found.filter((row) => typeof measured(row) === 'number');
+    return el('td', {class: 'cost'}, parts.map((row) => el('div', {},
+      el('a', {href: runAddress(specOf(row)), title: `${LOAD_WORDS[row.load]}, n = ${row.n}`}, `${number(measured(row))}${unit}`),
+      row.n < most && el('span', {class: 'muted'}, ` n = ${row.n}`),
+      expected(row) && el('span', {class: 'formula'}, expected(row).formula))),
+    parts.length === 0 && el('a', {href: runAddress({algorithm: name, n: 5})}, 'run it'));
   };
   const fault = (kind) => {
     const yes = survives(algorithm, kind);
@@ -32,7 +34,7 @@ function rowOf(algorithm, rows) {
   };
   const ordered = algorithm.promises.includes('order');
   return el('tr', {}, el('th', {scope: 'row'}, el('a', {href: address('algorithm', [name])}, name)),
-    cost((row) => row.messages_per_entry), cost((row) => row.client_delay_mean, ' T'), cost((row) => row.sync_delay_mean, ' T'),
+    cost('messages'), cost('client', ' T'), cost('sync', ' T'),
     el('td', {}, el('a', {class: `tag ${ordered ? 'good' : ''}`, href: runAddress({algorithm: name, n: 3, load: 'random', think: 3, network: 'async', 'app-messages': true, seed: 2})}, ordered ? 'yes' : 'no')),
     fault('order'), fault('loss'), fault('duplicate'), fault('crash'));
 }

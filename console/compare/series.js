@@ -9,6 +9,38 @@ export const MEASURES = {
 
 export const nameOf = ({algorithm, variant}) => (variant ? `${algorithm} (${variant})` : algorithm);
 
+/** The loads that can be compared, as they are read in a table. */
+export const LOAD_WORDS = {'solo-random': 'one request at a time', all: 'all want to enter', random: 'requests at random times'};
+
+/** What is drawn at first: one or two well-known algorithms of each family. With all of them the names would stack. */
+const FIRST = ['lamport', 'ricart-agrawala', 'maekawa', 'raymond', 'suzuki-kasami', 'central'];
+
+/** The names that are hidden at first. */
+export function hiddenAtFirst(names) {
+  const all = [...names];
+  return new Set(all.some((name) => FIRST.includes(name)) ? all.filter((name) => !FIRST.includes(name)) : []);
+}
+
+/** The row with the largest n of an algorithm without a variant under each load that was measured. */
+export function largest(rows, name) {
+  return Object.keys(LOAD_WORDS).map((load) => rows
+    .filter((row) => nameOf(row) === name && row.load === load && !row.refused)
+    .reduce((best, row) => (best && best.n >= row.n ? best : row), null)).filter(Boolean);
+}
+
+/** A run like the measured one, short enough to be watched. */
+export function specOf({algorithm, variant, n, load}) {
+  return {algorithm, n, ...(variant ? {variant} : {}), ...(load === 'all' ? {} : {load}), entries: Math.max(10, 2 * n)};
+}
+
+/** What the costs of the table are, from the rows that are there. */
+export function costsInWords(rows) {
+  const measured = rows.filter(({refused}) => !refused);
+  if (measured.length === 0) return 'The costs are being measured.';
+  const loads = Object.entries(LOAD_WORDS).filter(([load]) => measured.some((row) => row.load === load)).map(([, words]) => words);
+  return `Costs at n = ${Math.max(...measured.map(({n}) => n))}, or the largest n that the algorithm allows: ${loads.join(' · ')}. Below each number is its formula: E is the time inside, S the synchronization delay.`;
+}
+
 /** One series for each algorithm: measured points, and the values of the formula at the same n. */
 export function series(rows, measure, load) {
   const {measured, expected} = MEASURES[measure];

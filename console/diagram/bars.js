@@ -1,7 +1,7 @@
 // Draws the states that last: waiting, inside, leading, down, paused.
 
 import {visible} from '../lib/format.js';
-import {GUTTER, SANS, hatch, line, text} from './paint.js';
+import {GUTTER, PALE_TEXT, SANS, hatch, line, text} from './paint.js';
 
 const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 26};
 /** A bar that is narrower than this has no round corners and no label. */
@@ -51,8 +51,9 @@ function drawNarrow(narrow, {context, colour}) {
 }
 
 function drawBar(bar, box, pen) {
-  const {context, colour, alpha, laneHeight, seq} = pen;
+  const {context, colour, alpha, laneHeight} = pen;
   const {kind, from, to, thick, middle} = box;
+  const now = paleFrom(bar, box, pen);
   context.globalAlpha = alpha(bar.seq);
   context.fillStyle = colour[kind] ?? colour.muted;
   context.strokeStyle = context.fillStyle;
@@ -69,32 +70,41 @@ function drawBar(bar, box, pen) {
     context.beginPath();
     context.roundRect(from, middle - thick / 2, to - from, thick, Math.min(3, thick / 2));
     context.fill();
-    if (seq !== null && bar.seq <= seq && bar.last > seq) fade(box, pen);
+    if (now < to) fade(box, now, pen);
   }
-  if (bar.item.label && laneHeight >= 30) drawLabel(visible(bar.item.label), box, pen);
+  if (bar.item.label && laneHeight >= 30) drawLabel(visible(bar.item.label), box, now, pen);
   context.globalAlpha = 1;
 }
 
+/** Where the pale part of a bar begins, which has not happened yet at the chosen moment; its end if there is none. */
+function paleFrom(bar, {from, to}, {x, plan, seq}) {
+  if (seq === null || bar.last <= seq) return to;
+  return bar.seq > seq ? from : Math.min(to, Math.max(x(plan.xOf(seq)), from + 3));
+}
+
 /** A bar that goes on after the chosen moment is pale from there on. */
-function fade({from, to, thick, middle}, {context, colour, x, plan, seq}) {
-  const now = Math.max(x(plan.xOf(seq)), from + 3);
-  if (now >= to) return;
+function fade({from, to, thick, middle}, now, {context, colour}) {
+  if (now === from) return;
   context.globalAlpha = 0.72;
   context.fillStyle = colour.surface;
   context.fillRect(now, middle - thick / 2 - 0.5, to - now, thick + 1);
   context.globalAlpha = 1;
 }
 
-/** In the bar if there is room, otherwise below it. */
-function drawLabel(words, {from, to, middle, thick, kind}, {context, colour, labels}) {
+/** In the bar if there is room in its full or in its pale part, otherwise below it. The pale part has almost the colour of the page. */
+function drawLabel(words, {from, to, middle, thick, kind}, now, {context, colour, labels}) {
   context.font = `600 10.5px ${SANS}`;
   const room = context.measureText(words).width;
-  const at = (Math.max(from, GUTTER) + to) / 2;
-  const fits = kind === 'inside' && to - Math.max(from, GUTTER) > room + 8;
-  if (fits && labels.take({x: at, y: middle, width: room + 4, height: 12})) {
-    text(context, words, at, middle, colour['on-accent'], '600 10.5px', 'center');
+  const left = Math.max(from, GUTTER);
+  const parts = [{from: left, to: now, hue: colour['on-accent'], alpha: 1}, {from: Math.max(left, now), to, hue: colour.ink, alpha: PALE_TEXT}];
+  const part = kind === 'inside' && parts.find((one) => one.to - one.from > room + 8);
+  const inside = part && (part.from + part.to) / 2;
+  if (part && labels.take({x: inside, y: middle, width: room + 4, height: 12})) {
+    context.globalAlpha = part.alpha;
+    text(context, words, inside, middle, part.hue, '600 10.5px', 'center');
     return;
   }
+  const at = (left + to) / 2;
   const below = middle + thick / 2 + 9;
   if (labels.take({x: at, y: below, width: room + 4, height: 12})) text(context, words, at, below, colour.muted, '10.5px', 'center', colour.surface);
 }

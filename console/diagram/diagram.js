@@ -7,7 +7,7 @@ import {colours, onThemeChange} from './colours.js';
 import {describe} from './describe.js';
 import {BOTTOM, TOP, draw} from './draw.js';
 import {inWords, indexOf} from './events.js';
-import {hit} from './hit.js';
+import {hit, seqAt} from './hit.js';
 import {listen} from './input.js';
 import {layout} from './layout.js';
 import {createOverview} from './overview.js';
@@ -134,11 +134,11 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
 
   const toX = (x) => GUTTER + toPixel(state.view, x);
   const toY = (lane) => TOP + state.laneHeight * (lane + 0.5) - state.scrollY;
-  const found = (px, py) => hit(state.plan, {px, py, toX, toY, at: (pixel) => toPosition(state.view, pixel - GUTTER)});
+  const pointer = (px, py) => ({px, py, toX, toY, at: (pixel) => toPosition(state.view, pixel - GUTTER)});
 
   function pointAt(px, py) {
     if (!state.plan) return;
-    const over = px === null || px < GUTTER ? null : found(px, py);
+    const over = px === null || px < GUTTER ? null : hit(state.plan, pointer(px, py));
     if (over?.placed === state.hover?.placed) {
       if (!over) hide(canvas);
       return;
@@ -154,26 +154,7 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
   function clickAt(px, py) {
     if (!state.plan || px < GUTTER) return;
     player.stop();
-    const over = found(px, py);
-    choose(over ? seqOf(over, px) : nearest(px, py));
-  }
-
-  /** An arrow is chosen by its nearer end. */
-  function seqOf({type, placed}, px) {
-    if (type !== 'arrow') return placed.seq;
-    const isNearHead = Math.abs(px - toX(placed.head)) < Math.abs(px - toX(placed.tail));
-    return isNearHead && Number.isFinite(placed.last) ? placed.last : placed.seq;
-  }
-
-  function nearest(px, py) {
-    let best = null;
-    let least = Infinity;
-    state.plan.events.forEach((event, at) => {
-      const lane = state.plan.laneOf(event.process);
-      const far = Math.abs(toX(state.plan.xs[at]) - px) + (lane === null ? 0 : 0.05 * Math.abs(toY(lane) - py));
-      if (far <= least) [best, least] = [event.seq, far];
-    });
-    return best;
+    choose(seqAt(state.plan, pointer(px, py)));
   }
 
   const stopListening = bare ? () => {} : listen(canvas, actions);

@@ -4,7 +4,7 @@ import {drawArrows} from './arrows.js';
 import {BEHIND, drawBars} from './bars.js';
 import {number, short, visible} from '../lib/format.js';
 import {Labels} from './labels.js';
-import {GUTTER, SANS, dot, line, text} from './paint.js';
+import {GUTTER, PALE_TEXT, SANS, dot, line, text} from './paint.js';
 import {every} from './scale.js';
 import {toPixel, toPosition} from './view.js';
 
@@ -194,7 +194,9 @@ function drawViolations({context, x, plan, colour, height, alpha, width}) {
     context.beginPath();
     context.roundRect(from, height - BOTTOM + 3, room, 18, 4);
     context.fill();
-    text(context, words, from + room / 2, height - BOTTOM + 12, colour.surface, '700 11px', 'center');
+    const isPale = alpha(violation.seq) < 1;
+    if (isPale) context.globalAlpha = PALE_TEXT;
+    text(context, words, from + room / 2, height - BOTTOM + 12, isPale ? colour.ink : colour.surface, '700 11px', 'center');
     context.globalAlpha = 1;
   }
 }

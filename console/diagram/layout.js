@@ -26,13 +26,19 @@ export function layout(scene, spacing = 'time') {
   const violations = scene.violations.map((item) => ({item, x: place.x(item), seq: item.seq}));
   const xs = Float64Array.from(all, (event) => place.x(event));
   return {
-    spacing, scene, events: all, xs, end, scale: place.scale, ticks: place.ticks,
+    spacing, scene, events: all, xs, byX: sorted(xs), end, scale: place.scale, ticks: place.ticks,
     bars: new Spans(bars), arrows: new Spans(arrows), marks: new Spans(marks), violations,
     bands: bands(scene, place, end, lane),
     cycle: scene.cycle ? {x0: place.x(scene.cycle) - GAP / 4, x1: end} : null,
     laneOf: (process) => lanes.get(process) ?? null,
     xOf: (seq) => (indexOf(all, seq) < 0 ? 0 : xs[indexOf(all, seq)]),
   };
+}
+
+/** The events from left to right: by logical order that is not the order of their records. */
+function sorted(xs) {
+  const order = Uint32Array.from(xs.keys()).sort((a, b) => xs[a] - xs[b]);
+  return {order, xs: Float64Array.from(order, (index) => xs[index])};
 }
 
 function byTime(scene, all) {

@@ -5,6 +5,9 @@ export const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Ne
 /** The width of the names of the processes, at the left. */
 export const GUTTER = 64;
 
+/** Text on something pale, which has not happened yet, is pale too, but can be read. It has the colour of text. */
+export const PALE_TEXT = 0.72;
+
 export function line(context, x0, y0, x1, y1) {
   context.beginPath();
   context.moveTo(x0, y0);

@@ -2,7 +2,7 @@
 // both mount it.
 
 import {createDiagram} from '../diagram/diagram.js';
-import {el, fill} from '../lib/dom.js';
+import {el, fill, withCode} from '../lib/dom.js';
 import {createStructure} from '../structure/structure.js';
 import {actor, deliver, drop, duplicate, key, parts, words} from './action.js';
 import {createBranches} from './branches.js';
@@ -51,7 +51,7 @@ export function createBench({spec, rules, tree, paused: firstPaused, goal = {}, 
 
   function tell(text) {
     problem.hidden = !text;
-    fill(problem, text);
+    fill(problem, withCode(text));
   }
 
   function act(action) {
@@ -147,6 +147,8 @@ export function createBench({spec, rules, tree, paused: firstPaused, goal = {}, 
     }
     const hasFathers = state?.processes.some(({picture}) => picture.some(({name}) => name === 'father'));
     toolbar.show(session.tree, {hasFathers});
+    // Where the server refuses the group there is nothing to show but the refusal.
+    element.classList.toggle('refused', state === null);
   }
 
   const withChosen = (make) => () => view.chosen !== null && act(make(view.chosen));

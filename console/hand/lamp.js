@@ -1,13 +1,14 @@
 // What the lamp of a property shows. Pure functions.
 
 /**
- * Tone and word of a lamp. Red is a broken promise. What the algorithm never promised is amber.
+ * Tone and word of a lamp. Red is a broken promise. What the algorithm never promised is amber if it is
+ * violated, and without a colour otherwise.
  * The word says the same as the colour, for readers who cannot see it.
  */
 export function look({state, promised}) {
   switch (state) {
     case 'holds':
-      return promised ? {tone: 'good', word: 'holds'} : {tone: 'good', word: 'holds so far'};
+      return promised ? {tone: 'good', word: 'holds'} : {tone: 'off', word: 'not promised, not violated so far'};
     case 'violated':
       return promised ? {tone: 'bad', word: 'violated'} : {tone: 'warn', word: 'violated, not promised'};
     case 'stuck':

@@ -18,6 +18,13 @@ export function createMessages({onAction, onChoose}) {
     const why = held ? `P${message.to} is paused` : message.blocked ? 'an earlier message of its link comes first' : '';
     const small = (text, action, label) =>
       button(text, () => onAction(action), {class: 'quiet small', disabled: !can(action), 'aria-label': `${label} message ${message.id}`});
+    // The whole row delivers, too; but who sees the page first looks for a button. For the keyboard the row is enough.
+    const go = button('deliver', () => onAction(deliver(message.id)), {
+      class: 'inviting small',
+      tabindex: '-1',
+      disabled: held || !can(deliver(message.id)),
+      'aria-label': `Deliver message ${message.id}`,
+    });
     return el(
       'li',
       {
@@ -40,7 +47,7 @@ export function createMessages({onAction, onChoose}) {
         el('b', {class: 'message-kind'}, message.kind),
         el('span', {class: 'message-body'}, fields(message)),
       ),
-      el('span', {class: 'message-more'}, small('lose', drop(message.id), 'Lose'), small('copy', duplicate(message.id), 'Copy')),
+      el('span', {class: 'message-more'}, go, small('lose', drop(message.id), 'Lose'), small('copy', duplicate(message.id), 'Copy')),
       why && el('span', {class: 'message-why'}, why),
     );
   }

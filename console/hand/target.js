@@ -6,6 +6,7 @@ import {address} from '../lib/route.js';
 import {bests, solved} from './best.js';
 import {allowedText} from './rules.js';
 import {stepsToBreak} from './lamp.js';
+import {goalText} from './sentence.js';
 
 export function createTarget({id, property, lamp, rules, steps: shortest}) {
   const element = el('div', {class: 'target card', data: {solved: 'false'}});
@@ -16,7 +17,7 @@ export function createTarget({id, property, lamp, rules, steps: shortest}) {
     const best = bests().get(id);
     const allowed = allowedText(rules);
     return [
-      el('h2', {}, `Break ${property} in as few steps as you can`),
+      el('h2', {}, `${goalText(property)} in as few steps as you can`),
       el(
         'p',
         {},

@@ -4,6 +4,7 @@ import {createBench} from '../hand/bench.js';
 import {bests} from '../hand/best.js';
 import {BadLink} from '../hand/codec.js';
 import {handAddress, readAddress} from '../hand/rules.js';
+import {brokenProperty} from '../hand/sentence.js';
 import {createTarget} from '../hand/target.js';
 import {el, fill} from '../lib/dom.js';
 import {plural} from '../lib/format.js';
@@ -58,7 +59,7 @@ function card({id, title, text, algorithm, n, variant, property, steps}, best) {
     el(
       'dl',
       {class: 'challenge-facts'},
-      fact('break', property),
+      fact('break', brokenProperty(property)),
       fact('shortest', plural(steps, 'step')),
       best === undefined ? fact('your best', 'not yet', 'muted') : fact('your best', plural(best, 'step'), perfect ? 'good' : null),
     ),

@@ -3,7 +3,7 @@
 import {electionsTable} from '../compare/elections.js';
 import {plot} from '../compare/plot.js';
 import {propertiesTable} from '../compare/properties.js';
-import {MEASURES, colourOf, nameOf, series} from '../compare/series.js';
+import {MEASURES, colourOf, costsInWords, hiddenAtFirst, nameOf, series, specOf} from '../compare/series.js';
 import {button, el, fill} from '../lib/dom.js';
 import {explained} from '../lib/tooltip.js';
 
@@ -19,6 +19,7 @@ export function mount(root, {about}, {api, setTitle}) {
   const names = el('div', {class: 'choices', role: 'group', 'aria-label': 'Algorithms'});
   const status = el('div', {role: 'status'});
   const table = el('div', {});
+  const told = el('p', {class: 'muted'});
   const elections = el('section', {class: 'claims', hidden: true});
   const loads = LOADS.map(([load, text]) => button(text, () => { state.load = load; pressed(); measure(); }, {data: {load}}));
   const kinds = [['linear', false], ['logarithmic', true]].map(([text, isLog]) => button(text, () => { state.isLog = isLog; pressed(); draw(); }, {data: {log: String(isLog)}}));
@@ -33,7 +34,7 @@ export function mount(root, {about}, {api, setTitle}) {
       el('div', {class: 'field'}, el('span', {class: 'label'}, 'Processes'), el('div', {class: 'choices', role: 'group', 'aria-label': 'Numbers of processes'}, sizes)),
       el('div', {class: 'field'}, el('span', {class: 'label'}, 'Algorithms'), names)),
     status, plots,
-    el('section', {class: 'claims'}, el('h2', {}, 'Properties'), el('p', {class: 'muted'}, explained('Costs at the smallest n that was measured: one request at a time · all want to enter. What an algorithm survives follows from what it assumes. Each cell leads to a run that shows it.')), table), elections);
+    el('section', {class: 'claims'}, el('h2', {}, 'Properties'), told, table), elections);
   pressed();
   showTable();
   measure();
@@ -73,8 +74,7 @@ export function mount(root, {about}, {api, setTitle}) {
   function draw() {
     const rows = state.rows.filter(({n}) => state.sizes.has(n));
     const colours = colourOf(state.rows.map(nameOf));
-    // Variants are a matter for a second look.
-    state.hidden ??= colours.size ? new Set([...colours.keys()].filter((name) => name.includes('('))) : null;
+    state.hidden ??= colours.size ? hiddenAtFirst(colours.keys()) : null;
     showNames(colours);
     fill(plots, Object.keys(MEASURES).map((measured) => {
       const shown = series(rows, measured, state.load).filter(({name}) => !state.hidden?.has(name));
@@ -110,18 +110,14 @@ export function mount(root, {about}, {api, setTitle}) {
   }
 
   function showTable() {
-    fill(table, propertiesTable(about.algorithms, [...state.rows].sort((a, b) => a.n - b.n)));
+    fill(told, explained(`${costsInWords(state.rows)} What an algorithm survives follows from what it assumes. Each cell leads to a run that shows it.`));
+    fill(table, propertiesTable(about.algorithms, state.rows));
   }
 
   return () => controller?.abort();
 }
 
 const keyOf = ({algorithm, variant, n, starts}) => JSON.stringify([algorithm, variant, n, starts]);
-
-/** A run like the measured one, short enough to be watched. */
-function specOf({algorithm, variant, n, load}) {
-  return {algorithm, n, ...(variant ? {variant} : {}), ...(load === 'all' ? {} : {load}), entries: Math.max(10, 2 * n)};
-}
 
 function choice(text, checked, change) {
   const box = el('input', {type: 'checkbox', checked, on: {change: () => change(box.checked)}});

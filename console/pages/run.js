@@ -1,11 +1,11 @@
 // Run an algorithm and look at the run.
 
 import {createDiagram} from '../diagram/diagram.js';
-import {button, copy, el, fill, select, withCode} from '../lib/dom.js';
+import {button, copy, el, fill, select} from '../lib/dom.js';
 import {number, sentence} from '../lib/format.js';
 import {VERSION, address, runAddress, specOf} from '../lib/route.js';
 import {explained} from '../lib/tooltip.js';
-import {createControls} from '../run/controls.js';
+import {createControls, refusal} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
 import {counterparts, groupOf, momentsOf, promisedBy, withAlgorithm} from '../run/spec.js';
@@ -42,7 +42,10 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
 
   function refuse(sentence) {
     problem.hidden = !sentence;
-    fill(problem, withCode(sentence));
+    fill(problem, sentence && refusal(sentence, () => {
+      state.scenario = '';
+      start({...state.spec, 'ignore-assumptions': true});
+    }));
   }
 
   function introduce() {
@@ -111,7 +114,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     watch = (at) => {
       const {source, why} = momentsOf(specs[at], pairs[at].algorithm);
       watched = at;
-      moment.of(source, runs[at].scene.unit, why);
+      moment.of(source, runs[at].scene, why);
     };
     diagrams = pairs.map(({run, spec, element}, at) => {
       const diagram = createDiagram(element, {
@@ -163,7 +166,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
         const copying = button('Copy', () => copy(run.command, copying), {class: 'button', 'aria-label': 'Copy the command'});
         return el('p', {class: 'command'}, el('code', {tabindex: '0'}, run.command), copying);
       }),
-      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step by hand')));
+      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step a new group by hand')));
   }
 
   const given = specOf(query);

@@ -1,6 +1,6 @@
 // The form of a run: algorithm, group, network, load, faults; or a scenario.
 
-import {button, el, field, fill, select} from '../lib/dom.js';
+import {button, el, field, fill, select, withCode} from '../lib/dom.js';
 import {plural} from '../lib/format.js';
 import {createFaultForm} from './faultform.js';
 import {applies, fromForm} from './spec.js';
@@ -10,6 +10,18 @@ const LOADS = [
 ];
 const NOTICES = [{value: '', text: 'all notice'}, {value: 'solo', text: 'the lowest notices'}, {value: 'solo-random', text: 'a random one notices'}];
 const OTHER = 'other';
+
+/** A refusal of the server: `{text, canIgnore}`. The hint at the flag of the command line is cut off, because a page has a button for it. */
+export function readRefusal(message) {
+  const [text, hint] = String(message ?? '').split(/; --ignore-assumptions \w+ it all the same/);
+  return {text, canIgnore: hint !== undefined};
+}
+
+/** A refusal as it is shown. `anyway()` is called if the reader wants the run without the assumptions. */
+export function refusal(message, anyway) {
+  const {text, canIgnore} = readRefusal(message);
+  return [withCode(text), canIgnore && ['. ', button('Run it all the same', anyway, {class: 'button', data: {anyway: ''}})]];
+}
 
 /** `run(spec)` is called when the reader submits the form; `scenario(name)` when a scenario is chosen. */
 export function createControls(about, {run, scenario}) {

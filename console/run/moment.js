@@ -4,15 +4,18 @@ import {cell} from '../hand/picture.js';
 import {debounce, el, fill, withCode} from '../lib/dom.js';
 import {plural, time} from '../lib/format.js';
 import {legend} from './legend.js';
+import {createShape} from './shape.js';
 
 const WAIT = 90;
 
 export function createMoment(element, {api, brief = false}) {
   let source = null;
-  let unit = 'T';
+  let scene = null;
   let missing = null;
   let before = null;
   let controller = null;
+  const shape = createShape({api});
+  let drawable = Promise.resolve();
   element.classList.add('moment');
 
   const ask = debounce(async (seq) => {
@@ -20,7 +23,10 @@ export function createMoment(element, {api, brief = false}) {
     controller = new AbortController();
     element.classList.add('asking');
     try {
-      const moment = await question(seq, controller.signal);
+      const {signal} = controller;
+      const moment = await question(seq, signal);
+      await drawable;
+      if (signal.aborted) return;
       element.classList.remove('asking');
       show(moment);
       before = moment;
@@ -47,27 +53,33 @@ export function createMoment(element, {api, brief = false}) {
     controller?.abort();
     before = null;
     const invitation = missing ? withCode(`The states of the processes cannot be shown: ${missing}.`) : 'Click the diagram, step, or press play. This panel then shows the state of each process in the words of the algorithm, and what the step did.';
-    fill(element, el('h2', {}, missing ? 'How to read it' : 'Choose a moment'), el('p', {class: 'muted'}, invitation), !brief && legend());
+    fill(element, el('h2', {}, missing ? 'How to read it' : 'Choose a moment'), el('p', {class: 'muted'}, invitation), shape.element, !brief && scene && legend(scene));
+    shape.show(null);
   }
 
-  function show({seq, t, text, processes, pending}) {
+  function show(moment) {
+    const {seq, t, text, processes, pending} = moment;
     const old = before && Math.abs(before.seq - seq) < 50 ? before.processes : null;
     fill(element,
-      el('h2', {}, time(t, unit), el('span', {class: 'muted'}, ` after record ${seq}`)),
+      el('h2', {}, time(t, scene.unit), el('span', {class: 'muted'}, ` after record ${seq}`)),
       el('ol', {class: 'did', 'aria-label': 'What the step did'}, text.length ? text.map((line) => el('li', {}, line)) : el('li', {class: 'muted'}, 'Nothing that a process can see.')),
+      shape.element,
       el('div', {class: 'processes'}, processes.map((process) => processCard(process, old?.find(({id}) => id === process.id)))),
       pending && el('details', {class: 'pending'}, el('summary', {}, `${plural(pending.length, 'message')} under way`), el('ul', {}, pending.slice(0, 100).map((message) => el('li', {class: 'mono'}, message.text)))));
+    // A far jump is not shown as a movement.
+    shape.show(moment, old !== null);
     element.dataset.seq = seq;
   }
 
   idle();
   return {
-    /** What the moments are of: `{spec}`, `{trace}` or `{upload, otherwise}`; null if they cannot be asked for, and `why`. */
-    of(request, itsUnit, why = null) {
+    /** What the moments are of: `{spec}`, `{trace}` or `{upload, otherwise}`; null if they cannot be asked for, and `why`. `itsScene` is the run. */
+    of(request, itsScene, why = null) {
       source = request;
       missing = why?.replace(/\.$/, '') ?? null;
-      unit = itsUnit;
+      scene = itsScene;
       idle();
+      drawable = shape.of(request, itsScene).then(() => !element.isConnected || before || shape.show(null));
     },
     at(seq) {
       if (seq === null || !source) idle();
@@ -76,6 +88,7 @@ export function createMoment(element, {api, brief = false}) {
     destroy() {
       ask.cancel();
       controller?.abort();
+      shape.destroy();
     },
   };
 }

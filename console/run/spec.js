@@ -67,3 +67,27 @@ export function momentsOf(spec, algorithm) {
 export function groupOf({algorithm, n, variant, coordinators, votes}) {
   return JSON.parse(JSON.stringify({algorithm, n, variant, coordinators, votes}));
 }
+
+/**
+ * The group that moments are asked of, so that its structure can be drawn; null if none is known. `source` is as in
+ * `createMoment`. A run says how many clients it has if the spec leaves that to its default.
+ */
+export function groupOfSource(source, scene) {
+  const trace = source?.trace ?? source?.otherwise?.trace;
+  const spec = source?.spec ?? (trace === undefined ? null : specOfTrace(trace));
+  if (!spec) return null;
+  return groupOf({...spec, n: spec.n ?? scene.processes.filter(({role}) => role === 'client').length});
+}
+
+/** What the header of a trace says about its group. */
+function specOfTrace(trace) {
+  let header;
+  try {
+    header = JSON.parse(trace.slice(0, trace.indexOf('\n')));
+  } catch {
+    // The server says what is wrong with a trace; a page without a drawing is enough here.
+    return null;
+  }
+  const {algorithm, variant, params} = header;
+  return {algorithm, variant: variant ?? undefined, coordinators: params?.coordinators, votes: params?.votes};
+}

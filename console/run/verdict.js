@@ -23,8 +23,17 @@ export function judged({resources = []}) {
   const names = [...new Set(broken.map(({property}) => property))];
   const headline = broken.length > 0
     ? {tone: 'bad', text: `${capital(list(names))} ${names.length > 1 ? 'are' : 'is'} violated`, detail: broken[0].detail}
-    : {tone: 'good', text: 'All that counts held', detail: null};
+    : unbroken(rows);
   return {rows, headline};
+}
+
+/** Nothing that counts is violated. A trace that was cut off says nothing about what would have come. */
+function unbroken(rows) {
+  const open = rows.filter(({verdict, counts}) => verdict === 'unchecked' && counts);
+  if (open.length === 0) return {tone: 'good', text: 'All that counts held', detail: null};
+  const tail = ', but the trace has no end';
+  const why = open.some(({detail}) => detail?.endsWith(tail)) ? ': the trace has no end' : '';
+  return {tone: 'open', text: `Nothing is violated; ${list([...new Set(open.map(({property}) => property))])} cannot be judged${why}`, detail: open[0].detail?.replace(tail, '') ?? null};
 }
 
 function headlineOf(rows, report) {

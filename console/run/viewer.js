@@ -15,7 +15,7 @@ export function createViewer(element, {api, scene, source, why = null, name, seq
   const moment = createMoment(side, {api, brief});
   const diagram = createDiagram(stage, {name, onSelect: (chosen) => moment.at(chosen)});
   diagram.show(scene, {seq});
-  moment.of(source, scene.unit, why);
+  moment.of(source, scene, why);
   if (seq !== null) moment.at(seq);
   return {
     select(chosen) {

@@ -5,10 +5,13 @@ import {createPainter} from './draw.js';
 import {legend, model} from './model.js';
 import {DURATION_MS, play} from './tween.js';
 
+const nothing = () => {};
+
 /**
  * `onMessage(id)`: a message was clicked. `onProcess(id)`: a process was clicked. `onPoint(id | null)`: the pointer is on a message.
+ * Without them the drawing is to look at only.
  */
-export function createStructure({onMessage, onProcess, onPoint}) {
+export function createStructure({onMessage = nothing, onProcess = nothing, onPoint = nothing} = {}) {
   const layer = svg('g');
   const picture = svg('svg', {class: 'structure', role: 'img'}, layer);
   const signs = el('ul', {class: 'legend'});

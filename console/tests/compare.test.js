@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
 
-import {apart, colourOf, scale, series} from '../compare/series.js';
+import {apart, colourOf, costsInWords, hiddenAtFirst, largest, scale, series, specOf} from '../compare/series.js';
 import {survives, trial} from '../compare/survives.js';
 
 const row = (algorithm, n, value, theory, more = {}) => ({algorithm, variant: null, n, load: 'all', messages_per_entry: value, theory: theory ? {messages_per_entry: theory} : {}, ...more});
@@ -43,4 +43,23 @@ test('what an algorithm survives follows from its assumptions, and the trial bre
   assert.deepEqual(['order', 'loss', 'duplicate', 'crash'].map((fault) => survives(fragile, fault)), [false, false, true, false]);
   assert.equal(trial(fragile, 'loss')['ignore-assumptions'], true);
   assert.ok(!('ignore-assumptions' in trial(fragile, 'duplicate')));
+});
+
+test('the table shows the largest n that an algorithm allows, under each load, and leads to a run of that size', () => {
+  const rows = [row('a', 3, 4), row('a', 9, 16), row('a', 16, null, null, {refused: 'no square'}), row('a', 5, 8), row('a', 5, 7, null, {load: 'solo-random'}), row('a', 9, 1, null, {variant: 'x'})];
+  const found = largest(rows, 'a');
+  assert.deepEqual(found.map(({load, n, messages_per_entry: value}) => [load, n, value]), [['solo-random', 5, 7], ['all', 9, 16]]);
+  assert.deepEqual(found.map(specOf), [{algorithm: 'a', n: 5, load: 'solo-random', entries: 10}, {algorithm: 'a', n: 9, entries: 18}]);
+  assert.deepEqual(largest(rows, 'b'), []);
+});
+
+test('the sentence above the table names only the loads that were measured', () => {
+  assert.equal(costsInWords([]), 'The costs are being measured.');
+  assert.match(costsInWords([row('a', 3, 4), row('a', 9, 16)]), /^Costs at n = 9, .*: all want to enter\. /);
+  assert.match(costsInWords([row('a', 3, 4), row('a', 3, 4, null, {load: 'solo-random'})]), /: one request at a time · all want to enter\. /);
+});
+
+test('a few well-known algorithms are drawn at first, and all where none of them is there', () => {
+  assert.deepEqual([...hiddenAtFirst(['lamport', 'singhal', 'maekawa', 'maekawa (grid)'])], ['singhal', 'maekawa (grid)']);
+  assert.equal(hiddenAtFirst(['singhal']).size, 0);
 });

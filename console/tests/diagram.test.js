@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import {test} from 'node:test';
 
 import {events, indexOf, ranks} from '../diagram/events.js';
-import {distance, hit} from '../diagram/hit.js';
+import {distance, hit, nearest, seqAt} from '../diagram/hit.js';
 import {Labels, along, turned} from '../diagram/labels.js';
 import {layout} from '../diagram/layout.js';
 import {Player, step} from '../diagram/play.js';
@@ -192,4 +192,32 @@ test('the player advances until nothing is left', () => {
   tick();
   tick();
   assert.ok(!player.playing);
+});
+
+test('a click on a bar chooses the event nearest to the point, not where the bar begins', () => {
+  const plan = layout(scene({marks: [{process: 1, kind: 'timer', text: 'timer', ...at(7, 2)}]}));
+  const click = (x, lane) => seqAt(plan, {px: x, py: 100 * lane, toX: (position) => position, toY: (its) => 100 * its, at: (pixel) => pixel});
+  const [start, middle, end] = [0, 1, 2].map((t) => plan.scale.at(t));
+  const waiting = (part) => click(start + part * (end - start), 0);
+  assert.equal(waiting(0.55), 4, 'near the middle of the wait P1 gets the request and answers');
+  assert.equal(waiting(0.9), 5, 'near its end P0 enters');
+  assert.equal(click((end + plan.end) / 2, 0), 5, 'inside, after all events');
+  assert.equal(click(end, 1), 7, 'a mark');
+  assert.equal(click(start + 0.4 * (middle - start), 0.4), 1, 'the tail of an arrow');
+  assert.equal(click(start + 0.7 * (middle - start), 0.7), 3, 'its head');
+});
+
+test('the nearest event is the one that a look at all events finds, in both spacings', () => {
+  for (const spacing of ['time', 'order']) {
+    const plan = layout(scene(), spacing);
+    const toY = (lane) => 100 * lane;
+    for (let px = -30; px < plan.end + 30; px += 7) {
+      for (const py of [0, 90, 210]) {
+        const far = plan.events.map(({seq, process}, index) => ({seq, far: Math.abs(plan.xs[index] - px) + 0.05 * Math.abs(toY(plan.laneOf(process)) - py)}));
+        const best = far.reduce((a, b) => (b.far <= a.far ? b : a)).seq;
+        assert.equal(nearest(plan, {px, py, toX: (x) => x, toY, at: (x) => x}), best, `${spacing} ${px} ${py}`);
+      }
+    }
+  }
+  assert.equal(nearest(layout({...scene(), bars: [], arrows: []}), {px: 0, py: 0, toX: (x) => x, toY: (y) => y, at: (x) => x}), null);
 });

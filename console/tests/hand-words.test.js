@@ -8,7 +8,7 @@ import {command, moved} from '../hand/keys.js';
 import {look, news, stepsToBreak} from '../hand/lamp.js';
 import {cell, mood, moodWord, table} from '../hand/picture.js';
 import {allowedText, compactRules, defaultRules, handAddress, readAddress} from '../hand/rules.js';
-import {distanceText, sentence} from '../hand/sentence.js';
+import {brokenProperty, distanceText, goalText, sentence} from '../hand/sentence.js';
 import {newTree, step} from '../hand/tree.js';
 import {parse} from '../lib/route.js';
 
@@ -206,6 +206,7 @@ test('the best result is kept, also where nothing can be kept', () => {
 test('a lamp is red for a broken promise, and amber for what was never promised', () => {
   const tone = (state, promised) => look({state, promised}).tone;
   assert.equal(tone('holds', true), 'good');
+  assert.deepEqual(look({state: 'holds', promised: false}), {tone: 'off', word: 'not promised, not violated so far'});
   assert.equal(tone('violated', true), 'bad');
   assert.equal(tone('stuck', true), 'bad');
   assert.equal(tone('violated', false), 'warn');
@@ -227,11 +228,18 @@ test('the answer of the checker is a sentence', () => {
   const said = (answer) => distanceText({property: 'safety', states: 12, steps: null, ...answer});
   assert.equal(said({result: 'violated', steps: 3}), '3 steps from here to a violation of safety. The checker looked at 12 states.');
   assert.equal(said({result: 'violated', steps: 1}), '1 step from here to a violation of safety. The checker looked at 12 states.');
-  assert.equal(said({result: 'violated', steps: 0}), 'safety is violated here.');
+  assert.equal(said({result: 'violated', steps: 0}), 'Safety is violated here.');
+  assert.equal(said({result: 'violated', steps: 2, property: 'deadlock'}), '2 steps from here to a group that waits for ever. The checker looked at 12 states.');
+  assert.equal(said({result: 'violated', steps: 0, property: 'deadlock'}), 'They wait for ever here: liveness is broken.');
   assert.equal(said({result: 'holds', text: 'no violation ahead'}), 'No violation ahead. The checker looked at 12 states.');
   assert.equal(said({result: 'limit', text: 'the checker cannot tell: time', states: 0}), 'The checker cannot tell: time.');
   assert.equal(sentence('no such algorithm'), 'No such algorithm.');
   assert.equal(sentence('Why?'), 'Why?');
+});
+
+test('a challenge asks to break a property, and a deadlock breaks liveness', () => {
+  assert.deepEqual(['safety', 'deadlock'].map(goalText), ['Break safety', 'Make them wait for ever (break liveness)']);
+  assert.deepEqual(['order', 'deadlock'].map(brokenProperty), ['order', 'liveness']);
 });
 
 test('what a challenge allows is told in words', () => {

@@ -6,7 +6,10 @@ import {readAddress} from '../hand/rules.js';
 import {actionsTo} from '../hand/tree.js';
 import {parse} from '../lib/route.js';
 import {halves, write} from '../run/faults.js';
-import {applies, counterparts, fromForm, groupOf, momentsOf, withAlgorithm} from '../run/spec.js';
+import {pausedAt} from '../run/shape.js';
+import {signsOf} from '../run/signs.js';
+import {applies, counterparts, fromForm, groupOf, groupOfSource, momentsOf, withAlgorithm} from '../run/spec.js';
+import {readRefusal} from '../run/controls.js';
 import {agreement, costs, judged, promises} from '../run/verdict.js';
 
 test('a form becomes a spec without empty fields and defaults, always in the same order', () => {
@@ -66,6 +69,20 @@ test('a judged trace is broken only by what counts', () => {
   assert.deepEqual([found('violated', false).tone, found('held', true).tone], ['good', 'good']);
 });
 
+test('a trace without an end gets no green headline', () => {
+  const row = (property, verdict, counts, detail) => ({property, verdict, counts, detail});
+  const cut = judged({resources: [{resource: null, properties: [row('safety', 'held', true), row('liveness', 'unchecked', true, 'P0 waits at the end, but the trace has no end'), row('order', 'unchecked', false)]}]});
+  assert.deepEqual(cut.headline, {tone: 'open', text: 'Nothing is violated; liveness cannot be judged: the trace has no end', detail: 'P0 waits at the end'});
+  const broken = judged({resources: [{resource: null, properties: [row('safety', 'violated', true, 'two inside'), row('liveness', 'unchecked', true)]}]});
+  assert.equal(broken.headline.tone, 'bad');
+});
+
+test('a refusal that a flag would lift becomes a sentence and a button', () => {
+  const said = '`bully` assumes that a failure detector reports every crash, and there is none; --ignore-assumptions runs it all the same';
+  assert.deepEqual(readRefusal(said), {text: '`bully` assumes that a failure detector reports every crash, and there is none', canIgnore: true});
+  assert.deepEqual(readRefusal('no such algorithm'), {text: 'no such algorithm', canIgnore: false});
+});
+
 test('measured values are compared by the kind of their theory', () => {
   const word = (value, kind, of = 8) => agreement(value, {kind, value: of})?.word;
   assert.deepEqual([word(8, 'exact'), word(8.01, 'exact'), word(8.4, 'mean'), word(9, 'mean'), word(7, 'bound'), word(9, 'bound')], ['agrees', 'differs', 'agrees', 'differs', 'within', 'differs']);
@@ -94,4 +111,33 @@ test('the verdict of a check is one sentence', () => {
   assert.equal(verdict({result: 'violated', property: 'safety', steps: 1}).text, 'Safety is violated in 1 step');
   assert.match(verdict({result: 'holds', unsettled: ['liveness']}).detail, /No verdict .* liveness/);
   assert.equal(verdict({result: 'limit', states: 5}).tone, 'warn');
+});
+
+const clients = (count) => Array.from({length: count}, (_, id) => ({id, role: 'client'}));
+
+test('the group of a run is known from its spec, or from the header of its trace', () => {
+  const scene = {processes: [...clients(4), {id: 4, role: 'helper'}]};
+  assert.deepEqual(groupOfSource({spec: {algorithm: 'voting', n: 3, votes: 2, seed: 5}}, scene), {algorithm: 'voting', n: 3, votes: 2});
+  assert.deepEqual(groupOfSource({spec: {algorithm: 'central'}}, scene), {algorithm: 'central', n: 4});
+  const trace = '{"baton_trace":1,"algorithm":"maekawa","processes":5,"variant":"majority","params":{"coordinators":3}}\n{"seq":0}\n';
+  const group = {algorithm: 'maekawa', n: 4, variant: 'majority', coordinators: 3};
+  assert.deepEqual(groupOfSource({trace}, scene), group);
+  assert.deepEqual(groupOfSource({upload: 'x', otherwise: {trace}}, scene), group);
+  assert.deepEqual([groupOfSource(null, scene), groupOfSource({trace: 'no trace'}, scene)], [null, null]);
+});
+
+test('a process is drawn as paused from its pause until it resumes', () => {
+  const scene = {bars: [{process: 1, kind: 'paused', from: {seq: 4}, to: {seq: 9}}, {process: 2, kind: 'paused', from: {seq: 8}, to: null}, {process: 0, kind: 'down', from: {seq: 1}, to: null}]};
+  assert.deepEqual([3, 4, 8, 9].map((seq) => [...pausedAt(scene, seq)]), [[], [1], [1, 2], [2]]);
+});
+
+test('the legend has the signs of the run and no others', () => {
+  const scene = (kinds, marks = [], arrows = [], more = {}) => ({bars: kinds.map((kind) => ({kind})), marks: marks.map((kind) => ({kind})), arrows, violations: [], cycle: null, ...more});
+  const mutex = signsOf(scene(['waiting', 'inside'], ['timer'], [{is_app: false, fate: 'arrived'}]));
+  assert.deepEqual(mutex.map(([sign]) => sign), ['waiting', 'inside', 'message', 'dot']);
+  assert.equal(mutex[0][1], 'waits for the critical section');
+  const election = signsOf(scene(['waiting', 'leads'], ['suspect', 'no_leader', 'partition'], [{is_app: false, fate: {lost: 'partition'}}]));
+  assert.deepEqual(election.map(([, text]) => text), ['waits for a leader', 'believes that it leads', 'a message that is lost', '“no leader”: knows of no leader any more', 'suspects a process', 'the network is cut, each side in its shade']);
+  assert.deepEqual(signsOf(scene([], [], [], {cycle: {seq: 3}, violations: [{}]})).map(([sign]) => sign), ['repeat', 'violation']);
+  assert.deepEqual(signsOf(scene([])), []);
 });
