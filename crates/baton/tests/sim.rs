@@ -144,7 +144,7 @@ fn extremes_and_the_time_of_the_run_are_shown_and_no_costs_of_a_run_that_got_stu
     assert!(text.contains(" time 1000") && text.contains("theory none, because the run has faults"), "{text}");
     let stuck = ["per entry no mean, because a request still waits at the end bytes", "liveness VIOLATED"];
     assert_prints("sim central -n 3 --fault 'crash 3 @ 60' --ignore-assumptions", 1, &stuck);
-    let no_entry = ["entries 0 ", "waits for ever bytes", "bypass - safety"];
+    let no_entry = ["entries 0 ", "no process has entered bytes", "bypass - safety"];
     assert_prints("sim maekawa-no-inquire -n 9", 1, &no_entry);
     assert_prints("sim no-lock", 1, &["messages 0 (none)"]);
     let store = json("sim central --variant lease:5 --store lease-checked --json")["store"].clone();
