@@ -7,9 +7,9 @@ import {strokes} from './merge.js';
 import {SANS, widthOf} from './paint.js';
 
 /** With more arrows than this in the window, labels would hide the arrows. */
-const LABELLED_MAX = 240;
+const LABELLED_MAX = 160;
 /** With more arrows than this in the window, lines are closer than their heads are wide: merged strokes without heads are drawn. */
-const DETAIL_MAX = 500;
+const DETAIL_MAX = 400;
 /** Of each kind at most so many sloped lines are drawn from far away: more would be one grey. */
 const LINES_MAX = 800;
 /** From far away lines are paler, so that bars can be seen through them. */

@@ -61,7 +61,8 @@ export function besides(spec, algorithm, algorithms) {
   if (algorithm.family === 'detector') return others;
   const {'no-detector': isOff, ...rest} = spec;
   const [on, off] = [['', 'detector on'], ['', 'detector off']];
-  const [text, other] = isOff ? ['the detector on', rest] : ['the detector off', {...spec, 'no-detector': true}];
+  // Most algorithms assume a detector. Without it they run only if that is ignored.
+  const [text, other] = isOff ? ['the detector on', rest] : ['the detector off', {...spec, 'no-detector': true, 'ignore-assumptions': true}];
   return [...others, {value: 'detector', text, spec: other, tags: isOff ? [off, on] : [on, off]}];
 }
 
