@@ -12,20 +12,24 @@ const LABELLED_MAX = 160;
 const DETAIL_MAX = 400;
 /** Of each kind at most so many sloped lines are drawn from far away: more would be one grey. */
 const LINES_MAX = 800;
-/** From far away lines are paler, so that bars can be seen through them. */
-const FAR = 0.55;
+/** From far away lines are paler, so that the lanes and bars stand out. */
+const FAR = 0.45;
 
-export function drawArrows(pen) {
-  const {plan, left, right, seq, hover, colour, context} = pen;
+/** Whether the window has too many arrows to draw each of them. */
+export function isFar({plan, left, right}) {
   const [first, last] = plan.arrows.range(left, right);
-  if (last - first > DETAIL_MAX) drawFar(pen);
-  else drawNear(pen);
+  return last - first > DETAIL_MAX;
+}
+
+/** The messages of the chosen record, and the one under the pointer, above everything else. */
+export function drawChosen(pen) {
+  const {plan, seq, hover, colour, context} = pen;
   context.globalAlpha = 1;
   if (hover?.type === 'arrow') one(hover.placed, pen, colour.ink, 2.2);
   if (seq !== null) for (const arrow of plan.arrowsOf(seq)) one(arrow, pen, colour.accent, 2.2);
 }
 
-function drawNear(pen) {
+export function drawNear(pen) {
   const {plan, left, right, lanes: [top, bottom]} = pen;
   const seen = [];
   plan.arrows.visible(left, right, (arrow) => {
@@ -42,7 +46,7 @@ function drawNear(pen) {
   if (pen.laneHeight >= 26 && seen.length <= LABELLED_MAX) drawLabels(seen, pen);
 }
 
-function drawFar(pen) {
+export function drawFar(pen) {
   const {plan, context, x, y, colour, alpha} = pen;
   context.lineWidth = 1;
   for (const {kind, levels} of plan.far.arrows) {
@@ -61,6 +65,7 @@ function drawFar(pen) {
       for (const {pixel, from, to, seq} of columns) if (alpha(seq) === shade) context.fillRect(pixel, y(from), 1, y(to) - y(from));
     }
   }
+  context.globalAlpha = 1;
 }
 
 /** Arrows of one style are drawn in one stroke; the style is a text, so that it can be a key. */

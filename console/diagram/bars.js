@@ -99,7 +99,8 @@ function drawLabel(words, {from, to, middle, thick, kind}, now, {context, colour
   const parts = [{from: left, to: now, hue: colour['on-accent'], alpha: 1}, {from: Math.max(left, now), to, hue: colour.ink, alpha: PALE_TEXT}];
   const part = kind === 'inside' && parts.find((one) => one.to - one.from > room + 8);
   const inside = part && (part.from + part.to) / 2;
-  if (part && labels.take({x: inside, y: middle, width: room + 4, height: 12})) {
+  // The labels of arrows keep some distance, so that both can be read.
+  if (part && labels.take({x: inside, y: middle, width: Math.min(part.to - part.from, room + 24), height: 12})) {
     context.globalAlpha = part.alpha;
     text(context, words, inside, middle, part.hue, '600 10.5px', 'center');
     return;

@@ -1,6 +1,6 @@
 // Draws the visible part of a layout on a canvas.
 
-import {drawArrows} from './arrows.js';
+import {drawChosen, drawFar, drawNear, isFar} from './arrows.js';
 import {BEHIND, drawBars} from './bars.js';
 import {number, short, visible} from '../lib/format.js';
 import {Labels} from './labels.js';
@@ -41,9 +41,19 @@ export function draw(context, frame) {
   const marks = seenMarks(pen);
   // Labels do not cover marks.
   for (const mark of marks.each) pen.labels.take({x: pen.x(mark.x), y: pen.y(mark.lane), width: 9, height: 9});
-  drawBars(pen, BEHIND);
-  drawBars(pen, (kind) => !BEHIND(kind));
-  drawArrows(pen);
+  const drawAllBars = () => {
+    drawBars(pen, BEHIND);
+    drawBars(pen, (kind) => !BEHIND(kind));
+  };
+  // From far away the arrows are one grey, which would hide the bars.
+  if (isFar(pen)) {
+    drawFar(pen);
+    drawAllBars();
+  } else {
+    drawAllBars();
+    drawNear(pen);
+  }
+  drawChosen(pen);
   if (marks.isFar) drawTicks(pen, marks.each);
   else drawMarks(pen, marks.each);
   drawAxis(pen);
@@ -218,7 +228,10 @@ function drawViolations({context, x, plan, colour, height, alpha, width}) {
     context.globalAlpha = alpha(violation.seq);
     context.strokeStyle = colour.violation;
     context.lineWidth = 2;
+    // What the algorithm does not promise is no fault of it.
+    if (violation.item.is_broken_promise === false) context.setLineDash([4, 4]);
     line(context, at, TOP - 14, at, height - BOTTOM + 4);
+    context.setLineDash([]);
     context.lineWidth = 1;
     const words = visible(violation.item.property);
     context.font = `700 11px ${SANS}`;

@@ -107,8 +107,8 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
       pairs.length > 1 && beside,
       el('div', {class: `run-grid ${pairs.length > 1 ? 'two' : ''}`},
         pairs.map(({run, element, algorithm, name}, at) => el('section', {class: 'run-one', 'aria-label': name},
-          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, titled(at)), headline(run.report, promisedBy(algorithm, about.algorithms)), toViolation(run.scene, at), pairs.length === 1 && beside),
-          run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`),
+          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, titled(at)), headline(run.report, promisedBy(algorithm, about.algorithms)), toViolation(run.scene, at), pairs.length === 1 && beside,
+          run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`)),
           element)), side),
       el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, algorithm}, at) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, titled(at)), reportOf(run, promisedBy(algorithm, about.algorithms))))),
       reproduce(specs, runs));
@@ -134,9 +134,11 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
   /** A violation may lie far to the right, so that a click leads to it. */
   function toViolation({violations}, at) {
     if (violations.length === 0) return null;
+    // First what the headline tells: a promise that is broken.
+    const {seq} = violations.find((violation) => violation.is_broken_promise) ?? violations[0];
     return button('Show where', () => {
-      diagrams[at].select(violations[0].seq);
-      chosen(at, violations[0].seq);
+      diagrams[at].select(seq);
+      chosen(at, seq);
     }, {class: 'link'});
   }
 

@@ -73,6 +73,8 @@ test('the headline names what is broken, and tells a broken promise from what wa
   const stuck = promises({properties: properties({liveness: 'violated', detail: {liveness: 'P1 waits'}})}, promised);
   assert.deepEqual(stuck.headline, {tone: 'bad', text: 'Liveness is violated', detail: 'P1 waits'});
   assert.equal(promises({properties: properties({fence: 'violated'})}, promised).headline.tone, 'warn');
+  const both = promises({properties: {safety: 'violated', liveness: 'violated', detail: {safety: 'never promised', liveness: 'P1 waits'}}}, ['liveness']);
+  assert.deepEqual(both.headline, {tone: 'bad', text: 'Liveness is violated', detail: 'P1 waits'}, 'the detail is that of the broken promise');
   const store = {writes: 3, refused: 0, lost: 1, data: {verdict: 'violated', detail: 'a write was lost'}};
   assert.equal(promises({properties: properties(), store}, promised).headline.text, 'Data is violated, and not promised');
 });
@@ -153,5 +155,7 @@ test('the legend has the signs of the run and no others', () => {
   const election = signsOf(scene(['waiting', 'leads'], ['suspect', 'no_leader', 'partition'], [{is_app: false, fate: {lost: 'partition'}}]));
   assert.deepEqual(election.map(([, text]) => text), ['waits for a leader', 'believes that it leads', 'a message that is lost', '“no leader”: knows of no leader any more', 'suspects a process', 'the network is cut, each side in its shade']);
   assert.deepEqual(signsOf(scene([], [], [], {cycle: {seq: 3}, violations: [{}]})).map(([sign]) => sign), ['repeat', 'violation']);
+  const unpromised = {violations: [{is_broken_promise: false}]};
+  assert.deepEqual(signsOf(scene([], [], [], unpromised)).map(([sign]) => sign), ['unpromised']);
   assert.deepEqual(signsOf(scene([])), []);
 });

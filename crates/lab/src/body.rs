@@ -67,11 +67,11 @@ fn in_words(expected: &str) -> String {
     let max = match expected {
         "u8" => Some(u64::from(u8::MAX)),
         "u32" => Some(u64::from(u32::MAX)),
-        "u64" | "usize" => Some(u64::MAX),
         _ => None,
     };
     match (max, expected) {
         (Some(max), _) => format!("a whole number from 0 to {max}"),
+        (None, "u64" | "usize") => "a whole number, 0 or larger".into(),
         (None, "f32" | "f64") => "a number".into(),
         (None, "a string") => "a text".into(),
         (None, "a boolean") => "true or false".into(),
@@ -198,17 +198,11 @@ mod tests {
     #[test]
     fn a_wrong_value_is_named_and_the_right_one_too() {
         let cases = [
-            (
-                r#"{"spec":{"n":-1,"algorithm":"central"}}"#,
-                "`spec.n` is -1; it must be a whole number from 0 to 18446744073709551615",
-            ),
-            (
-                r#"{"spec":{"algorithm":"central","n":1.5}}"#,
-                "`spec.n` is 1.5; it must be a whole number from 0 to 18446744073709551615",
-            ),
+            (r#"{"spec":{"n":-1,"algorithm":"central"}}"#, "`spec.n` is -1; it must be a whole number, 0 or larger"),
+            (r#"{"spec":{"algorithm":"central","n":1.5}}"#, "`spec.n` is 1.5; it must be a whole number, 0 or larger"),
             (
                 r#"{"spec":{"algorithm":"central","n":{"a":1}}}"#,
-                "`spec.n` is {\"a\":1}; it must be a whole number from 0 to 18446744073709551615",
+                "`spec.n` is {\"a\":1}; it must be a whole number, 0 or larger",
             ),
             (r#"{"spec":{"algorithm":7}}"#, "`spec.algorithm` is 7; it must be a text"),
             ("{\n \"spec\": {\"algorithm\": null},\n \"rules\": {}}", "`spec.algorithm` is null; it must be a text"),
@@ -223,11 +217,11 @@ mod tests {
             (r#"{"spec":"central"}"#, "`spec` is \"central\"; it must be an object"),
             (
                 r#"{"spec":{"algorithm":"central"},"actions":[{"deliver":{"message":0}},{"deliver":{"message":"x"}}]}"#,
-                "`actions[1].deliver.message` is \"x\"; it must be a whole number from 0 to 18446744073709551615",
+                "`actions[1].deliver.message` is \"x\"; it must be a whole number, 0 or larger",
             ),
             (
                 r#"{"spec":{"algorithm":"central"},"actions":[{"crash":{"process":[]}}]}"#,
-                "`actions[0].crash.process` is []; it must be a whole number from 0 to 18446744073709551615",
+                "`actions[0].crash.process` is []; it must be a whole number, 0 or larger",
             ),
             ("null", "the request is null; it must be an object"),
         ];
