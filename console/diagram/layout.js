@@ -51,15 +51,13 @@ function far({bars, arrows, marks}, end) {
   };
 }
 
-/** The arrows that begin or end with a record. */
+/** The arrows that begin or end with a record. The last answer is kept, because many frames show the same record. */
 function byRecord(arrows) {
-  const found = new Map();
-  const add = (seq, arrow) => found.set(seq, [...(found.get(seq) ?? []), arrow]);
-  for (const arrow of arrows) {
-    add(arrow.seq, arrow);
-    if (Number.isFinite(arrow.last)) add(arrow.last, arrow);
-  }
-  return (seq) => found.get(seq) ?? [];
+  let known = {seq: null, found: []};
+  return (seq) => {
+    if (seq !== known.seq) known = {seq, found: arrows.filter((arrow) => arrow.seq === seq || arrow.last === seq)};
+    return known.found;
+  };
 }
 
 /** The events from left to right: by logical order that is not the order of their records. */

@@ -58,7 +58,8 @@ export function mergeArrows(arrows, cell) {
 /** The lanes that upright arrows cover, each once. */
 function covered(upright) {
   const found = [];
-  const spans = upright.map((arrow) => ({...arrow, from: Math.min(arrow.from, arrow.to), to: Math.max(arrow.from, arrow.to), upright: true}));
+  const stand = (arrow) => ({...arrow, from: Math.min(arrow.from, arrow.to), to: Math.max(arrow.from, arrow.to), upright: true});
+  const spans = upright.map((arrow) => (arrow.upright ? arrow : stand(arrow)));
   for (const span of spans.sort((a, b) => a.from - b.from)) {
     const last = found.at(-1);
     if (last && span.from <= last.to) found[found.length - 1] = {...last, ...times(last, span), to: Math.max(last.to, span.to)};
