@@ -167,7 +167,7 @@ function message({id, tone, short, text, blocked, waits, copy, crowded: small}) 
 function token({fence, queue, side}) {
   const text = fence < 1000 ? String(fence) : 'T';
   // Wide enough for its number.
-  const far = 8 + 2.5 * text.length;
+  const far = 7.5 + 2.5 * text.length;
   return svg(
     'g',
     {class: 'st-token'},
