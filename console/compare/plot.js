@@ -34,11 +34,11 @@ export function plot(all, {measure, colours, isLog, specOf}) {
     last = x.at(n);
     drawn.append(svg('text', {class: 'tick', x: last, y: field.bottom + 20, 'text-anchor': 'middle'}, n));
   }
-  drawn.append(svg('text', {class: 'tick', x: field.right, y: field.bottom + 34, 'text-anchor': 'end'}, 'processes'), svg('text', {class: 'tick', x: field.left - 8, y: field.top - 3, 'text-anchor': 'end'}, axis === 'T' ? 'T' : ''));
+  drawn.append(svg('text', {class: 'tick', x: field.right, y: field.bottom + 34, 'text-anchor': 'end'}, 'processes'));
   const labels = apart(all.map((one) => ({one, y: y.at(one.points.at(-1).value)})), 15, field.top + 4, field.bottom);
   const groups = all.map((one) => group(one, {x, y, colours, specOf, measure, label: labels.find((label) => label.one === one), drawn, clip, all, edge: field.right}));
   drawn.append(...groups);
-  return el('figure', {}, el('h3', {}, title), drawn);
+  return el('figure', {}, el('h3', {}, title, axis === 'T' && el('span', {class: 'unit'}, ' in T')), drawn);
 }
 
 function group(one, {x, y, colours, specOf, measure, label, drawn, clip, all, edge}) {

@@ -2,18 +2,39 @@
 
 import {visible} from '../lib/format.js';
 import {along, turned} from './labels.js';
-import {SANS} from './paint.js';
+import {kindOf} from './layout.js';
+import {strokes} from './merge.js';
+import {SANS, widthOf} from './paint.js';
 
-/** More labels than this would be unreadable, and placing them would cost the time of a frame. */
-const LABELS_MAX = 500;
-/** With more arrows than this in the window, lines are closer than pixels: only so many are drawn, and without heads. */
-const DENSE = 2500;
+/** With more arrows than this in the window, labels would hide the arrows. */
+const LABELLED_MAX = 160;
+/** With more arrows than this in the window, lines are closer than their heads are wide: merged strokes without heads are drawn. */
+const DETAIL_MAX = 400;
+/** Of each kind at most so many sloped lines are drawn from far away: more would be one grey. */
+const LINES_MAX = 800;
+/** From far away lines are paler, so that the lanes and bars stand out. */
+const FAR = 0.45;
 
-export function drawArrows(pen) {
-  const {plan, left, right, seq, hover, colour, context} = pen;
+/** Whether the window has too many arrows to draw each of them. */
+export function isFar({plan, left, right}) {
   const [first, last] = plan.arrows.range(left, right);
-  const dense = last - first > DENSE;
-  const seen = chosen(plan.arrows, left, right, dense ? Math.ceil((last - first) / DENSE) : 1, seq);
+  return last - first > DETAIL_MAX;
+}
+
+/** The messages of the chosen record, and the one under the pointer, above everything else. */
+export function drawChosen(pen) {
+  const {plan, seq, hover, colour, context} = pen;
+  context.globalAlpha = 1;
+  if (hover?.type === 'arrow') one(hover.placed, pen, colour.ink, 2.2);
+  if (seq !== null) for (const arrow of plan.arrowsOf(seq)) one(arrow, pen, colour.accent, 2.2);
+}
+
+export function drawNear(pen) {
+  const {plan, left, right, lanes: [top, bottom]} = pen;
+  const seen = [];
+  plan.arrows.visible(left, right, (arrow) => {
+    if (Math.max(arrow.from, arrow.to) >= top && Math.min(arrow.from, arrow.to) <= bottom) seen.push(arrow);
+  });
   const styles = new Map();
   for (const arrow of seen) {
     const style = styleOf(arrow, pen);
@@ -21,45 +42,49 @@ export function drawArrows(pen) {
     group.push(arrow);
     styles.set(style, group);
   }
-  for (const [style, arrows] of styles) strokeAll(arrows, style, pen, dense);
-  if (!dense && pen.laneHeight >= 26) drawLabels(seen, pen);
-  for (const arrow of seen) {
-    const current = seq !== null && (arrow.seq === seq || arrow.last === seq);
-    if (current || (hover && hover.placed === arrow)) {
-      context.globalAlpha = 1;
-      one(arrow, pen, current ? colour.accent : colour.ink, 2.2);
-    }
-  }
+  for (const [style, arrows] of styles) strokeAll(arrows, style, pen);
+  if (pen.laneHeight >= 26 && seen.length <= LABELLED_MAX) drawLabels(seen, pen);
 }
 
-/** Every `stride`-th visible arrow, and every lost message and every message of the chosen record. */
-function chosen(arrows, left, right, stride, seq) {
-  const found = [];
-  let at = 0;
-  arrows.visible(left, right, (arrow) => {
-    at += 1;
-    if (at % stride === 0 || arrow.lost || arrow.seq === seq || arrow.last === seq) found.push(arrow);
-  });
-  return found;
+export function drawFar(pen) {
+  const {plan, context, x, y, colour, alpha} = pen;
+  context.lineWidth = 1;
+  for (const {kind, levels} of plan.far.arrows) {
+    const {lines, columns} = strokes(levels, {...pen, k: pen.view.k, most: LINES_MAX});
+    context.strokeStyle = colour[kind];
+    context.fillStyle = colour[kind];
+    for (const shade of new Set([...lines, ...columns].map((arrow) => alpha(arrow.seq)))) {
+      context.globalAlpha = FAR * shade;
+      context.beginPath();
+      for (const arrow of lines) {
+        if (alpha(arrow.seq) !== shade) continue;
+        context.moveTo(x(arrow.tail), y(arrow.from));
+        context.lineTo(...end(arrow, x, y));
+      }
+      context.stroke();
+      for (const {pixel, from, to, seq} of columns) if (alpha(seq) === shade) context.fillRect(pixel, y(from), 1, y(to) - y(from));
+    }
+  }
+  context.globalAlpha = 1;
 }
 
 /** Arrows of one style are drawn in one stroke; the style is a text, so that it can be a key. */
-function styleOf({item, lost, arrives, seq: sent, last}, {alpha, seq}) {
-  const kind = lost ? 'lost' : item.is_app ? 'app' : 'message';
+function styleOf(arrow, {alpha, seq}) {
+  const {item, lost, arrives, seq: sent, last} = arrow;
   const flying = seq !== null && sent <= seq && last > seq;
   const dash = !arrives && !lost ? 'open' : flying ? 'flying' : item.is_app ? 'app' : item.fate === 'duplicate' ? 'again' : 'solid';
-  return `${kind}|${dash}|${alpha(sent)}`;
+  return `${kindOf(arrow)}|${dash}|${alpha(sent)}`;
 }
 
 const DASHES = {open: [2, 3], flying: [6, 4], app: [5, 3], again: [8, 2, 2, 2], solid: []};
 
-function strokeAll(arrows, style, {context, x, y, colour}, dense) {
+function strokeAll(arrows, style, {context, x, y, colour}) {
   const [kind, dash, alpha] = style.split('|');
   context.strokeStyle = colour[kind];
   context.fillStyle = colour[kind];
-  context.globalAlpha = Number(alpha) * (dense ? 0.55 : 1);
-  context.lineWidth = dense ? 1 : 1.25;
-  context.setLineDash(dense ? [] : DASHES[dash]);
+  context.globalAlpha = Number(alpha);
+  context.lineWidth = 1.25;
+  context.setLineDash(DASHES[dash]);
   context.beginPath();
   for (const arrow of arrows) {
     const [x1, y1] = end(arrow, x, y);
@@ -68,13 +93,11 @@ function strokeAll(arrows, style, {context, x, y, colour}, dense) {
   }
   context.stroke();
   context.setLineDash([]);
-  if (!dense) {
-    context.beginPath();
-    for (const arrow of arrows) head(context, arrow, x, y);
-    if (dash === 'open') context.stroke();
-    else context.fill();
-    for (const arrow of arrows) if (arrow.lost) cross(context, ...end(arrow, x, y));
-  }
+  context.beginPath();
+  for (const arrow of arrows) head(context, arrow, x, y);
+  if (dash === 'open') context.stroke();
+  else context.fill();
+  for (const arrow of arrows) if (arrow.lost) cross(context, ...end(arrow, x, y));
   context.globalAlpha = 1;
   context.lineWidth = 1;
 }
@@ -121,10 +144,7 @@ function cross(context, x, y) {
   context.lineWidth = 1.25;
 }
 
-const widths = new Map();
-
 function drawLabels(seen, {context, x, y, colour, labels, alpha}) {
-  let count = 0;
   const size = 10.5;
   context.font = `${size}px ${SANS}`;
   context.textAlign = 'center';
@@ -132,12 +152,10 @@ function drawLabels(seen, {context, x, y, colour, labels, alpha}) {
   context.lineJoin = 'round';
   const places = new Map();
   for (const arrow of seen) {
-    if (count >= LABELS_MAX) break;
     const [x0, y0] = [x(arrow.tail), y(arrow.from)];
     const [x1, y1] = end(arrow, x, y);
     const words = visible(arrow.item.label);
-    if (!widths.has(words)) widths.set(words, context.measureText(words).width);
-    const room = widths.get(words);
+    const room = widthOf(context, words);
     if (Math.hypot(x1 - x0, y1 - y0) < room + 14) continue;
     // Messages with the same ends are one line, so one label is enough.
     const place = `${x0}|${y0}|${x1}|${y1}|${words}`;
@@ -147,7 +165,6 @@ function drawLabels(seen, {context, x, y, colour, labels, alpha}) {
     const angle = Math.atan2(y1 - y0, Math.max(1, x1 - x0));
     const at = [x0 + (x1 - x0) * part, y0 + (y1 - y0) * part];
     if (!labels.take(turned(at[0], at[1], room, size, angle))) continue;
-    count += 1;
     context.globalAlpha = alpha(arrow.seq);
     context.save();
     context.translate(...at);

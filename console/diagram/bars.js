@@ -1,7 +1,7 @@
 // Draws the states that last: waiting, inside, leading, down, paused.
 
 import {visible} from '../lib/format.js';
-import {GUTTER, PALE_TEXT, SANS, hatch, line, text} from './paint.js';
+import {GUTTER, PALE_TEXT, SANS, hatch, line, text, widthOf} from './paint.js';
 
 const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 26};
 /** A bar that is narrower than this has no round corners and no label. */
@@ -12,12 +12,12 @@ export const BEHIND = (kind) => kind === 'paused' || kind === 'down';
 
 /** Draws the visible bars of the kinds for which `wanted(kind)` is true. */
 export function drawBars(pen, wanted) {
-  const {x, y, plan, left, right, laneHeight} = pen;
+  const {x, y, plan, left, right, laneHeight, view, lanes: [top, bottom]} = pen;
   const shrink = Math.min(1, laneHeight / 40);
   const narrow = new Map();
-  plan.bars.visible(left, right, (bar) => {
+  plan.far.bars.at(1 / view.k).visible(left, right, (bar) => {
     const {kind} = bar.item;
-    if (!wanted(kind)) return;
+    if (!wanted(kind) || bar.lane < top || bar.lane > bottom) return;
     const [from, to] = [x(bar.x0), Math.max(x(bar.x0) + 3, x(bar.x1))];
     const thick = (THICK[kind] ?? 8) * shrink;
     const box = {kind, from, to, thick, middle: y(bar.lane)};
@@ -94,12 +94,13 @@ function fade({from, to, thick, middle}, now, {context, colour}) {
 /** In the bar if there is room in its full or in its pale part, otherwise below it. The pale part has almost the colour of the page. */
 function drawLabel(words, {from, to, middle, thick, kind}, now, {context, colour, labels}) {
   context.font = `600 10.5px ${SANS}`;
-  const room = context.measureText(words).width;
+  const room = widthOf(context, words);
   const left = Math.max(from, GUTTER);
   const parts = [{from: left, to: now, hue: colour['on-accent'], alpha: 1}, {from: Math.max(left, now), to, hue: colour.ink, alpha: PALE_TEXT}];
   const part = kind === 'inside' && parts.find((one) => one.to - one.from > room + 8);
   const inside = part && (part.from + part.to) / 2;
-  if (part && labels.take({x: inside, y: middle, width: room + 4, height: 12})) {
+  // The labels of arrows keep some distance, so that both can be read.
+  if (part && labels.take({x: inside, y: middle, width: Math.min(part.to - part.from, room + 24), height: 12})) {
     context.globalAlpha = part.alpha;
     text(context, words, inside, middle, part.hue, '600 10.5px', 'center');
     return;

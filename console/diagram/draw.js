@@ -1,10 +1,10 @@
 // Draws the visible part of a layout on a canvas.
 
-import {drawArrows} from './arrows.js';
+import {drawChosen, drawFar, drawNear, isFar} from './arrows.js';
 import {BEHIND, drawBars} from './bars.js';
 import {number, short, visible} from '../lib/format.js';
 import {Labels} from './labels.js';
-import {GUTTER, PALE_TEXT, SANS, dot, line, text} from './paint.js';
+import {GUTTER, PALE_TEXT, SANS, dot, line, text, widthOf} from './paint.js';
 import {every} from './scale.js';
 import {toPixel, toPosition} from './view.js';
 
@@ -22,6 +22,8 @@ export function draw(context, frame) {
     ...frame, context,
     x: (position) => GUTTER + toPixel(view, position),
     y: (lane) => TOP + frame.laneHeight * (lane + 0.5) - frame.scrollY,
+    // The lanes in the window, with those that are seen in part.
+    lanes: [frame.scrollY / frame.laneHeight - 1, (height + frame.scrollY - TOP) / frame.laneHeight],
     left: toPosition(view, -20), right: toPosition(view, width - GUTTER + 20),
     labels: new Labels(),
     // Alpha of something that begins at record `from`: what has not happened yet is pale.
@@ -36,11 +38,24 @@ export function draw(context, frame) {
   context.clip();
   drawBackground(pen);
   drawLanes(pen);
-  reserveMarks(pen);
-  drawBars(pen, BEHIND);
-  drawBars(pen, (kind) => !BEHIND(kind));
-  drawArrows(pen);
-  drawMarks(pen);
+  const marks = seenMarks(pen);
+  // Labels do not cover marks.
+  for (const mark of marks.each) pen.labels.take({x: pen.x(mark.x), y: pen.y(mark.lane), width: 9, height: 9});
+  const drawAllBars = () => {
+    drawBars(pen, BEHIND);
+    drawBars(pen, (kind) => !BEHIND(kind));
+  };
+  // From far away the arrows are one grey, which would hide the bars.
+  if (isFar(pen)) {
+    drawFar(pen);
+    drawAllBars();
+  } else {
+    drawAllBars();
+    drawNear(pen);
+  }
+  drawChosen(pen);
+  if (marks.isFar) drawTicks(pen, marks.each);
+  else drawMarks(pen, marks.each);
   drawAxis(pen);
   drawCursor(pen);
   drawViolations(pen);
@@ -71,7 +86,7 @@ function drawBackground({context, x, y, plan, colour, height, left, right, label
     context.setLineDash([]);
     const words = short(visible(band.text), 60);
     context.font = `600 11px ${SANS}`;
-    const room = context.measureText(words).width;
+    const room = widthOf(context, words);
     const at = Math.max(GUTTER + 4, from + 5);
     labels.take({x: at + room / 2, y: height - 11, width: room, height: 12});
     text(context, words, at, height - 11, colour.lost, '600 11px', 'left', colour.surface);
@@ -89,28 +104,54 @@ function drawLanes({context, y, plan, colour, width, height}) {
   });
 }
 
-/** Labels do not cover marks. */
-function reserveMarks({x, y, plan, left, right, labels}) {
-  plan.marks.visible(left, right, (mark) => mark.lane !== null && labels.take({x: x(mark.x), y: y(mark.lane), width: 9, height: 9}));
+/** With more marks than this in the window only ticks are drawn. */
+const MARKS_MAX = 250;
+/** The width of a tick in pixels. */
+const TICK = 3;
+
+/** The marks in the window. From far away those that would lie on each other are merged. */
+function seenMarks({plan, left, right, view, lanes: [top, bottom]}) {
+  const each = [];
+  const collect = (mark) => mark.lane !== null && mark.lane >= top && mark.lane <= bottom && each.push(mark);
+  const [first, last] = plan.marks.range(left, right);
+  const isFar = last - first > MARKS_MAX;
+  (isFar ? plan.far.marks.at(TICK / view.k) : plan.marks).visible(left, right, collect);
+  return {each, isFar};
+}
+
+function drawTicks({context, x, y, colour, alpha}, marks) {
+  // The loud ones come last, so that nothing hides them.
+  for (const loud of [false, true]) {
+    for (const mark of marks) {
+      if (LOUD.has(mark.item.kind) !== loud) continue;
+      context.globalAlpha = alpha(mark.seq);
+      context.fillStyle = hueOf(mark.item.kind, colour);
+      context.fillRect(Math.round(x(mark.x)) - 1, Math.round(y(mark.lane)) - 4, TICK, 9);
+    }
+  }
+  context.globalAlpha = 1;
 }
 
 const SIGNS = {crash: '✕', recover: '▸', resume: '▸', pause: '‖', write_refused: '✕', violation: '!'};
 const LOUD = new Set(['crash', 'violation', 'write_refused', 'partition']);
 
-function drawMarks({context, x, y, plan, colour, left, right, labels, alpha, laneHeight}) {
-  plan.marks.visible(left, right, (mark) => {
-    if (mark.lane === null) return;
+function hueOf(kind, colour) {
+  if (LOUD.has(kind)) return colour.bad;
+  return kind === 'suspect' ? colour.waiting : kind === 'elected' ? colour.leads : colour.muted;
+}
+
+function drawMarks({context, x, y, colour, labels, alpha, laneHeight}, marks) {
+  for (const mark of marks) {
     const {kind} = mark.item;
     const [at, middle] = [x(mark.x), y(mark.lane)];
     context.globalAlpha = alpha(mark.seq);
-    const loud = LOUD.has(kind);
-    const hue = loud ? colour.bad : kind === 'suspect' ? colour.waiting : kind === 'elected' ? colour.leads : colour.muted;
+    const hue = hueOf(kind, colour);
     if (SIGNS[kind]) text(context, SIGNS[kind], at, middle, hue, '700 15px', 'center', colour.surface);
     else dot(context, at, middle, hue, colour.surface);
     const words = short(visible(mark.item.text), 34);
     const height = middle - 16 - 12 * mark.level;
     context.font = `11px ${SANS}`;
-    const room = context.measureText(words).width;
+    const room = widthOf(context, words);
     // Beside the names of the processes a label moves to the right, so that it can be read.
     const centre = at < GUTTER ? at : Math.max(at, GUTTER + room / 2 + 4);
     // What is violated stands below the lanes.
@@ -118,7 +159,7 @@ function drawMarks({context, x, y, plan, colour, left, right, labels, alpha, lan
       text(context, words, centre, height, kind === 'suspect' ? colour.muted : hue, '11px', 'center', colour.surface);
     }
     context.globalAlpha = 1;
-  });
+  }
 }
 
 function drawAxis({context, x, plan, colour, width, view, left, right}) {
@@ -135,7 +176,7 @@ function drawAxis({context, x, plan, colour, width, view, left, right}) {
     const px = x(ticks[at].x);
     line(context, px, TOP - 18, px, TOP - 11);
     const words = number(ticks[at].t);
-    if (px - last >= context.measureText(words).width + 14) {
+    if (px - last >= widthOf(context, words) + 14) {
       text(context, words, px, TOP - 27, colour.muted, '11px', 'center');
       last = px;
     }
@@ -178,18 +219,24 @@ function drawCursor({context, x, plan, colour, seq, height}) {
 }
 
 function drawViolations({context, x, plan, colour, height, alpha, width}) {
+  let last = null;
   for (const violation of plan.violations) {
     const at = Math.round(x(violation.x)) + 0.5;
+    // Of those at one pixel the first is enough.
+    if (at === last || at < GUTTER - 40 || at > width + 40) continue;
+    last = at;
     context.globalAlpha = alpha(violation.seq);
     context.strokeStyle = colour.violation;
     context.lineWidth = 2;
+    // What the algorithm does not promise is no fault of it.
+    if (violation.item.is_broken_promise === false) context.setLineDash([4, 4]);
     line(context, at, TOP - 14, at, height - BOTTOM + 4);
+    context.setLineDash([]);
     context.lineWidth = 1;
     const words = visible(violation.item.property);
     context.font = `700 11px ${SANS}`;
-    const room = context.measureText(words).width + 12;
+    const room = widthOf(context, words) + 12;
     const from = Math.min(Math.max(at - room / 2, GUTTER + 2), width - room - 2);
-    if (at < GUTTER - 40 || at > width + 40) continue;
     context.fillStyle = colour.violation;
     context.beginPath();
     context.roundRect(from, height - BOTTOM + 3, room, 18, 4);

@@ -1,6 +1,7 @@
 // A scene with positions: what the canvas draws, before zoom and pan. Pure functions.
 
 import {events, indexOf, ranks} from './events.js';
+import {Levels, mergeArrows, mergeBars, mergeMarks} from './merge.js';
 import {GAP, orderScale, timeScale} from './scale.js';
 import {Spans} from './spans.js';
 
@@ -25,13 +26,37 @@ export function layout(scene, spacing = 'time') {
   stack(marks);
   const violations = scene.violations.map((item) => ({item, x: place.x(item), seq: item.seq}));
   const xs = Float64Array.from(all, (event) => place.x(event));
+  const spans = {bars: new Spans(bars), arrows: new Spans(arrows), marks: new Spans(marks)};
   return {
     spacing, scene, events: all, xs, byX: sorted(xs), end, scale: place.scale, ticks: place.ticks,
-    bars: new Spans(bars), arrows: new Spans(arrows), marks: new Spans(marks), violations,
+    ...spans, far: far(spans, end), violations, arrowsOf: byRecord(arrows),
     bands: bands(scene, place, end, lane),
     cycle: scene.cycle ? {x0: place.x(scene.cycle) - GAP / 4, x1: end} : null,
     laneOf: (process) => lanes.get(process) ?? null,
     xOf: (seq) => (indexOf(all, seq) < 0 ? 0 : xs[indexOf(all, seq)]),
+  };
+}
+
+/** The kinds of arrows, which differ in colour, from the lowest to the topmost. */
+export const kindOf = ({item, lost}) => (lost ? 'lost' : item.is_app ? 'app' : 'message');
+export const KINDS = ['message', 'app', 'lost'];
+
+/** What is drawn instead from far away, where many items fall on one pixel. */
+function far({bars, arrows, marks}, end) {
+  const ofKind = (kind) => new Spans(arrows.items.filter((arrow) => kindOf(arrow) === kind));
+  return {
+    arrows: KINDS.map((kind) => ({kind, levels: new Levels(ofKind(kind), end, mergeArrows)})),
+    bars: new Levels(bars, end, mergeBars),
+    marks: new Levels(marks, end, mergeMarks),
+  };
+}
+
+/** The arrows that begin or end with a record. The last answer is kept, because many frames show the same record. */
+function byRecord(arrows) {
+  let known = {seq: null, found: []};
+  return (seq) => {
+    if (seq !== known.seq) known = {seq, found: arrows.filter((arrow) => arrow.seq === seq || arrow.last === seq)};
+    return known.found;
   };
 }
 

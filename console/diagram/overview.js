@@ -30,7 +30,7 @@ export function createOverview(actions) {
     const lane = (HEIGHT - 8) / plan.scene.processes.length;
     pen.fillStyle = colour.line;
     for (let at = 0; at < plan.scene.processes.length && lane >= 2; at += 1) pen.fillRect(GUTTER, 4 + lane * (at + 0.5), state.width - GUTTER, 0.5);
-    for (const bar of plan.bars.items) {
+    for (const bar of plan.far.bars.at(end / (state.width - GUTTER)).items) {
       pen.fillStyle = colour[bar.item.kind] ?? colour.muted;
       pen.globalAlpha = bar.item.kind === 'waiting' ? 0.45 : 0.9;
       pen.fillRect(x(bar.x0), 4 + lane * bar.lane + lane * 0.2, Math.max(1, x(bar.x1) - x(bar.x0)), Math.max(1, lane * 0.6));

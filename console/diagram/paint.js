@@ -31,6 +31,22 @@ export function text(context, words, x, y, colour, font, align, halo) {
   context.fillText(words, x, y);
 }
 
+const widths = new Map();
+/** Texts whose width is remembered: measuring takes longer than drawing. */
+const WIDTHS_MAX = 5000;
+
+/** The width of a text in the font of the context. */
+export function widthOf(context, words) {
+  const key = `${context.font}|${words}`;
+  let width = widths.get(key);
+  if (width === undefined) {
+    width = context.measureText(words).width;
+    if (widths.size >= WIDTHS_MAX) widths.clear();
+    widths.set(key, width);
+  }
+  return width;
+}
+
 export function dot(context, x, y, colour, halo) {
   context.beginPath();
   context.arc(x, y, 4, 0, 2 * Math.PI);

@@ -59,7 +59,7 @@ export function createMessages({onAction, onChoose}) {
     if (state.timers.length === 0) return null;
     const one = ({process, name, after}) => {
       const action = {timer: {process, name}};
-      const content = [`P${process} `, el('b', {}, name), el('span', {class: 'muted'}, ` ${after}`)];
+      const content = [`P${process} `, el('b', {}, name), el('span', {class: 'muted'}, ` ${after} ticks`)];
       return small(content, action, `Fire the timer ${name} of P${process}`, paused.has(process) || !allowed.has(key(action)));
     };
     return [el('h3', {}, 'Timers'), el('div', {class: 'timer-list'}, state.timers.map(one))];

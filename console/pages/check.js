@@ -73,7 +73,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     const copying = button('Copy', () => copy(command, copying), {class: 'button', 'aria-label': 'Copy the command'});
     fill(result,
       el('div', {id: 'verdict'}, headlineBox(verdict(report))),
-      el('p', {class: 'muted'}, `${number(report.states)} states, ${number(report.transitions)} transitions, ${number(report.depth)} steps deep, ${number(report.seconds, 2)} s.`),
+      el('p', {class: 'muted'}, `${number(report.states)} states, ${number(report.transitions)} transitions, ${number(report.depth)} steps deep, ${report.seconds < 0.005 ? 'less than 0.01' : number(report.seconds, 2)} s.`),
       actions && el('p', {class: 'row'}, el('a', {class: 'button', href: byHand(spec, actions, about.algorithms.find(({name}) => name === spec.algorithm))}, 'Open the counterexample by hand')),
       stage,
       el('section', {class: 'again'}, text?.length > 0 && [el('h2', {}, 'The counterexample as text'), el('ol', {class: 'steps'}, text.map((line) => el('li', {}, line)))], el('h2', {}, 'Do it again'), el('p', {class: 'command'}, el('code', {tabindex: '0'}, command), copying)));

@@ -8,7 +8,7 @@ import {explained} from '../lib/tooltip.js';
 import {createControls, refusal} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
-import {counterparts, groupOf, momentsOf, promisedBy, withAlgorithm} from '../run/spec.js';
+import {besides, groupOf, momentsOf, promisedBy} from '../run/spec.js';
 
 const FIRST = {algorithm: 'ricart-agrawala', n: 3, entries: 9};
 
@@ -68,8 +68,9 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     controller = new AbortController();
     const {signal} = controller;
     const algorithm = algorithms.get(spec.algorithm);
-    const others = algorithm ? counterparts(algorithm, about.algorithms) : [];
-    if (!others.some(({name}) => name === state.beside)) state.beside = '';
+    const others = algorithm ? besides(spec, algorithm, about.algorithms) : [];
+    const other = others.find(({value}) => value === state.beside);
+    if (!other) state.beside = '';
     controls.show(spec, state.scenario);
     introduce();
     refuse(null);
@@ -78,9 +79,9 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     controls.busy(true);
     fill(result, el('p', {class: 'busy', role: 'status'}, 'The run is being simulated.'));
     try {
-      const specs = [spec, ...others.filter(({name}) => name === state.beside).map((other) => withAlgorithm(spec, other))];
+      const specs = other ? [spec, other.spec] : [spec];
       const runs = await Promise.all(specs.map((its) => api.post('/api/run', {spec: its}, {signal})));
-      show(specs, runs, others);
+      show(specs, runs, others, other?.tags ?? []);
     } catch (error) {
       if (api.isAbort(error)) return;
       fill(result);
@@ -97,18 +98,19 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     moment = null;
   }
 
-  function show(specs, runs, others) {
+  function show(specs, runs, others, tags) {
     const side = el('aside', {'aria-label': 'The chosen moment'});
-    const pairs = runs.map((run, at) => ({run, spec: specs[at], element: el('div', {}), algorithm: algorithms.get(specs[at].algorithm)}));
+    const pairs = runs.map((run, at) => ({run, spec: specs[at], element: el('div', {}), algorithm: algorithms.get(specs[at].algorithm), name: [specs[at].algorithm, tags[at]?.[1]].filter(Boolean).join(', ')}));
+    const titled = (at) => [specs[at].algorithm, el('span', {class: `tag ${tags[at][0]}`}, tags[at][1])];
     const beside = besideBox(others);
     fill(result,
       pairs.length > 1 && beside,
       el('div', {class: `run-grid ${pairs.length > 1 ? 'two' : ''}`},
-        pairs.map(({run, spec, element, algorithm}, at) => el('section', {class: 'run-one', 'aria-label': spec.algorithm},
-          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, spec.algorithm, algorithm?.broken ? el('span', {class: 'tag bad'}, 'broken') : el('span', {class: 'tag good'}, 'cured')), headline(run.report, promisedBy(algorithm, about.algorithms)), toViolation(run.scene, at), pairs.length === 1 && beside),
-          run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`),
+        pairs.map(({run, element, algorithm, name}, at) => el('section', {class: 'run-one', 'aria-label': name},
+          el('header', {class: 'run-title'}, pairs.length > 1 && el('h2', {}, titled(at)), headline(run.report, promisedBy(algorithm, about.algorithms)), toViolation(run.scene, at), pairs.length === 1 && beside,
+          run.truncated && el('p', {class: 'notice'}, `The diagram shows the first ${number(run.truncated.shown)} of ${number(run.truncated.total)} records. ${run.truncated.why ?? ''}`)),
           element)), side),
-      el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, spec, algorithm}) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, spec.algorithm), reportOf(run, promisedBy(algorithm, about.algorithms))))),
+      el('div', {class: `below ${pairs.length > 1 ? 'two' : ''}`}, pairs.map(({run, algorithm}, at) => el('div', {}, pairs.length > 1 && el('h2', {class: 'below-name'}, titled(at)), reportOf(run, promisedBy(algorithm, about.algorithms))))),
       reproduce(specs, runs));
     moment = createMoment(side, {api});
     watch = (at) => {
@@ -116,9 +118,9 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
       watched = at;
       moment.of(source, runs[at].scene, why);
     };
-    diagrams = pairs.map(({run, spec, element}, at) => {
+    diagrams = pairs.map(({run, name, element}, at) => {
       const diagram = createDiagram(element, {
-        name: `Space-time diagram of ${spec.algorithm}`, compact: pairs.length > 1,
+        name: `Space-time diagram of ${name}`, compact: pairs.length > 1,
         onSelect: (seq) => chosen(at, seq),
         onSpacing: (spacing) => { state.spacing = spacing; note(); },
       });
@@ -132,9 +134,11 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
   /** A violation may lie far to the right, so that a click leads to it. */
   function toViolation({violations}, at) {
     if (violations.length === 0) return null;
+    // First what the headline tells: a promise that is broken.
+    const {seq} = violations.find((violation) => violation.is_broken_promise) ?? violations[0];
     return button('Show where', () => {
-      diagrams[at].select(violations[0].seq);
-      chosen(at, violations[0].seq);
+      diagrams[at].select(seq);
+      chosen(at, seq);
     }, {class: 'link'});
   }
 
@@ -147,10 +151,10 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     }
   }
 
-  /** Broken and cured side by side: the choice of the other algorithm. */
+  /** Broken and cured, or the detector on and off, side by side: the choice of the other run. */
   function besideBox(others) {
-    const beside = others.length > 0 && select([{value: '', text: 'nothing'}, ...others.map(({name, broken}) => ({value: name, text: `${name}${broken ? ' (broken)' : ' (cured)'}`}))], state.beside, (name) => {
-      state.beside = name;
+    const beside = others.length > 0 && select([{value: '', text: 'nothing'}, ...others.map(({value, text}) => ({value, text}))], state.beside, (value) => {
+      state.beside = value;
       start(state.spec);
     });
     if (!beside) return null;

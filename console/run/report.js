@@ -31,7 +31,7 @@ function promiseRow({property, promised, verdict, detail}) {
   const word = {held: 'held', violated: 'violated', unchecked: 'not checked', untested: 'not tested'}[verdict] ?? verdict;
   return el('tr', {class: `lamp-${tone}`},
     el('th', {scope: 'row'}, el('span', {class: `bullet ${tone}`, 'aria-hidden': 'true'}), label(property)),
-    el('td', {class: tone}, word), el('td', {class: 'muted'}, detail ? withCode(detail) : promised ? 'promised' : 'not promised'));
+    el('td', {class: tone}, word), el('td', {class: 'muted'}, detail ? withCode(verdict === 'violated' && !promised ? `${detail} (not promised)` : detail) : promised ? 'promised' : 'not promised'));
 }
 
 function costRow({name, value, unit, theory, note}, hasTheory) {

@@ -8,6 +8,7 @@ export function signsOf(scene) {
   const waits = !isElection ? 'the critical section' : bars.has('inside') ? 'the critical section, or for a leader' : 'a leader';
   const {arrows} = scene;
   const lost = ({fate}) => Boolean(fate?.lost);
+  const unpromised = (violation) => violation.is_broken_promise === false;
   return [
     [bars.has('waiting'), 'waiting', `waits for ${waits}`],
     [bars.has('inside'), 'inside', 'is in the critical section, with its fence'],
@@ -26,6 +27,7 @@ export function signsOf(scene) {
     [marks.has('write_refused'), 'refused', 'the store refuses a write'],
     [marks.has('partition'), 'partition', 'the network is cut, each side in its shade'],
     [scene.cycle !== null && scene.cycle !== undefined, 'repeat', 'repeats for ever'],
-    [scene.violations.length > 0, 'violation', 'a property is violated here'],
+    [scene.violations.some((violation) => !unpromised(violation)), 'violation', 'a property is violated here'],
+    [scene.violations.some(unpromised), 'unpromised', 'a property is violated that is not promised'],
   ].flatMap(([isThere, sign, text]) => (isThere ? [[sign, text]] : []));
 }

@@ -48,6 +48,24 @@ export function counterparts(algorithm, algorithms) {
   return algorithms.filter(({cured}) => cured === algorithm.name);
 }
 
+/**
+ * What a run may be shown beside: `{value, text, spec, tags}`. `value` stands in the address, `text` in the list of choices, `spec` is
+ * the other run, and `tags` tell the two runs apart: `[tone, word]`, first that of this run.
+ */
+export function besides(spec, algorithm, algorithms) {
+  const word = ({broken}) => (broken ? ['bad', 'broken'] : ['good', 'cured']);
+  const others = counterparts(algorithm, algorithms).map((other) => ({
+    value: other.name, text: `${other.name} (${word(other)[1]})`, spec: withAlgorithm(spec, other), tags: [word(algorithm), word(other)],
+  }));
+  // A run of a detector without its detector means nothing.
+  if (algorithm.family === 'detector') return others;
+  const {'no-detector': isOff, ...rest} = spec;
+  const [on, off] = [['', 'detector on'], ['', 'detector off']];
+  // Most algorithms assume a detector. Without it they run only if that is ignored.
+  const [text, other] = isOff ? ['the detector on', rest] : ['the detector off', {...spec, 'no-detector': true, 'ignore-assumptions': true}];
+  return [...others, {value: 'detector', text, spec: other, tags: isOff ? [off, on] : [on, off]}];
+}
+
 /** What a run is judged by: the promises of the algorithm, or of the healthy one if it is broken on purpose. */
 export function promisedBy(algorithm, algorithms) {
   const healthy = algorithms.find(({name}) => name === algorithm?.cured);

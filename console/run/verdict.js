@@ -39,7 +39,7 @@ function unbroken(rows) {
 function headlineOf(rows, report) {
   const violated = rows.filter(({verdict}) => verdict === 'violated');
   const broken = violated.filter(({promised}) => promised);
-  const details = violated.map(({detail}) => detail).filter(Boolean);
+  const details = (broken.length > 0 ? broken : violated).map(({detail}) => detail).filter(Boolean);
   if (broken.length > 0) return {tone: 'bad', text: `${capital(list(broken.map(({property}) => property)))} ${broken.length > 1 ? 'are' : 'is'} violated`, detail: details[0]};
   if (violated.length > 0) {
     return {tone: 'warn', text: `${capital(list(violated.map(({property}) => property)))} ${violated.length > 1 ? 'are' : 'is'} violated, and not promised`, detail: details[0]};

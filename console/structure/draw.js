@@ -165,12 +165,15 @@ function message({id, tone, short, text, blocked, waits, copy, crowded: small}) 
 }
 
 function token({fence, queue, side}) {
+  const text = fence < 1000 ? String(fence) : 'T';
+  // Wide enough for its number.
+  const far = 7.5 + 2.5 * text.length;
   return svg(
     'g',
     {class: 'st-token'},
     svg('title', {}, `The token, fence ${fence}`),
-    svg('path', {d: 'M0 -10L10 0L0 10L-10 0Z'}),
-    svg('text', {y: 3.5}, fence < 1000 ? fence : 'T'),
+    svg('path', {d: `M0 ${-far}L${far} 0L0 ${far}L${-far} 0Z`}),
+    svg('text', {y: 3.5}, text),
     queue && queue.chips.length > 0 && chipRow(queue, side * (14 + queue.chips.length * 7.5), -7, 'st-queue st-token-queue'),
   );
 }

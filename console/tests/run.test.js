@@ -8,7 +8,7 @@ import {parse} from '../lib/route.js';
 import {halves, write} from '../run/faults.js';
 import {pausedAt} from '../run/shape.js';
 import {signsOf} from '../run/signs.js';
-import {applies, counterparts, fromForm, groupOf, groupOfSource, momentsOf, withAlgorithm} from '../run/spec.js';
+import {applies, besides, counterparts, fromForm, groupOf, groupOfSource, momentsOf, withAlgorithm} from '../run/spec.js';
 import {readRefusal} from '../run/controls.js';
 import {agreement, costs, judged, promises} from '../run/verdict.js';
 
@@ -32,6 +32,20 @@ test('a run beside another keeps all but the algorithm and what it does not know
   const all = [{name: 'a', cured: null}, {name: 'a-1', cured: 'a'}, {name: 'b', cured: null}];
   assert.deepEqual([counterparts(all[0], all), counterparts(all[1], all), counterparts(all[2], all)].map((found) => found.map(({name}) => name)), [['a-1'], ['a'], []]);
   assert.deepEqual(groupOf({algorithm: 'a', n: 3, seed: 4, faults: []}), {algorithm: 'a', n: 3});
+});
+
+test('a run may stand beside its cure, and beside itself with the detector on or off', () => {
+  const broken = {name: 'a-1', family: 'mutex', cured: 'a', broken: 'how', variants: []};
+  const healthy = {name: 'a', family: 'mutex', cured: null, broken: null, variants: []};
+  const all = [healthy, broken, {name: 'd', family: 'detector', cured: null, broken: null, variants: []}];
+  const spec = {algorithm: 'a-1', n: 3, faults: ['crash 1 @ 5']};
+  assert.deepEqual(besides(spec, broken, all), [
+    {value: 'a', text: 'a (cured)', spec: {...spec, algorithm: 'a'}, tags: [['bad', 'broken'], ['good', 'cured']]},
+    {value: 'detector', text: 'the detector off', spec: {...spec, 'no-detector': true, 'ignore-assumptions': true}, tags: [['', 'detector on'], ['', 'detector off']]},
+  ]);
+  const [back] = besides({algorithm: 'a', 'no-detector': true}, healthy, [healthy]);
+  assert.deepEqual(back, {value: 'detector', text: 'the detector on', spec: {algorithm: 'a'}, tags: [['', 'detector off'], ['', 'detector on']]});
+  assert.deepEqual(besides({algorithm: 'd'}, all[2], all), [], 'a failure detector is nothing without its detector');
 });
 
 test('moments are asked only of runs that can be repeated', () => {
@@ -59,6 +73,8 @@ test('the headline names what is broken, and tells a broken promise from what wa
   const stuck = promises({properties: properties({liveness: 'violated', detail: {liveness: 'P1 waits'}})}, promised);
   assert.deepEqual(stuck.headline, {tone: 'bad', text: 'Liveness is violated', detail: 'P1 waits'});
   assert.equal(promises({properties: properties({fence: 'violated'})}, promised).headline.tone, 'warn');
+  const both = promises({properties: {safety: 'violated', liveness: 'violated', detail: {safety: 'never promised', liveness: 'P1 waits'}}}, ['liveness']);
+  assert.deepEqual(both.headline, {tone: 'bad', text: 'Liveness is violated', detail: 'P1 waits'}, 'the detail is that of the broken promise');
   const store = {writes: 3, refused: 0, lost: 1, data: {verdict: 'violated', detail: 'a write was lost'}};
   assert.equal(promises({properties: properties(), store}, promised).headline.text, 'Data is violated, and not promised');
 });
@@ -139,5 +155,7 @@ test('the legend has the signs of the run and no others', () => {
   const election = signsOf(scene(['waiting', 'leads'], ['suspect', 'no_leader', 'partition'], [{is_app: false, fate: {lost: 'partition'}}]));
   assert.deepEqual(election.map(([, text]) => text), ['waits for a leader', 'believes that it leads', 'a message that is lost', '“no leader”: knows of no leader any more', 'suspects a process', 'the network is cut, each side in its shade']);
   assert.deepEqual(signsOf(scene([], [], [], {cycle: {seq: 3}, violations: [{}]})).map(([sign]) => sign), ['repeat', 'violation']);
+  const unpromised = {violations: [{is_broken_promise: false}]};
+  assert.deepEqual(signsOf(scene([], [], [], unpromised)).map(([sign]) => sign), ['unpromised']);
   assert.deepEqual(signsOf(scene([])), []);
 });

@@ -129,6 +129,51 @@ pub fn challenges() -> Vec<Challenge> {
             Property::Deadlock,
             14,
         ),
+        Challenge {
+            entries: 2,
+            ..broken(
+                "singhal-1989",
+                "A request that is known already",
+                "A process asks only those that it believes to be asking. The token may tell a process of a request before \
+                 the request itself arrives. Make a process wait for ever. One process must ask twice.",
+                3,
+                Property::Deadlock,
+                15,
+            )
+        },
+        Challenge {
+            rules: RulesRequest { fifo: Some(true), ..rules() },
+            ..broken(
+                "maekawa-1985",
+                "Displaced, and not told",
+                "A voter's best waiting request gives way to a better one, and its process is not told. So it keeps votes \
+                 that it should return. Make three processes wait for ever.",
+                4,
+                Property::Deadlock,
+                14,
+            )
+        },
+        broken(
+            "maekawa-yield-unseen",
+            "A vote that is given back before it comes",
+            "A process returns a grant that it has not received yet. When the grant arrives, the process counts it. Let \
+             two processes enter.",
+            4,
+            Property::Safety,
+            14,
+        ),
+        Challenge {
+            rules: RulesRequest { crashes: 1, ..rules() },
+            ..broken(
+                "chang-roberts-no-resend",
+                "An id that is lost with the dead",
+                "One process may crash. An id that was on its way to the dead process is not sent again. Leave the others \
+                 without a leader for ever.",
+                3,
+                Property::Liveness,
+                5,
+            )
+        },
         healthy(
             "central-loss",
             "central",
@@ -247,7 +292,7 @@ pub fn challenges() -> Vec<Challenge> {
 
 fn lamp(property: Property) -> (&'static str, &'static str) {
     match property {
-        Property::Deadlock => (Property::Liveness.name(), "stuck"),
+        Property::Deadlock | Property::Liveness => (Property::Liveness.name(), "stuck"),
         other => (other.name(), "violated"),
     }
 }
@@ -256,9 +301,11 @@ fn lamp(property: Property) -> (&'static str, &'static str) {
 mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write;
+    use std::time::Duration;
 
     use baton_check::Verdict;
     use baton_protocol::Protocol;
+    use baton_protocol::registry::ALGORITHMS;
     use baton_sim::stage::Action;
 
     use super::*;
@@ -266,12 +313,15 @@ mod tests {
     use crate::jobs::Stop;
     use crate::search::{End, search};
 
+    /// Against hanging only: on a slow machine the checker may take longer than a page waits.
+    const PATIENCE: Duration = Duration::from_secs(600);
+
     #[test]
     fn the_checker_knows_the_shortest_way_and_it_works_by_hand() {
         let mut wrong = String::new();
         for challenge in challenges() {
             let question = challenge.question();
-            let answer = distance::distance(&question, &Stop::default()).unwrap();
+            let answer = distance::distance_within(PATIENCE, &question, &Stop::default()).unwrap();
             if (answer.result, answer.steps) != (Verdict::Violated, Some(challenge.steps)) {
                 writeln!(wrong, "{}: {:?}, not {} steps: {}", challenge.id, answer.steps, challenge.steps, answer.text)
                     .unwrap();
@@ -290,6 +340,22 @@ mod tests {
             assert_eq!(by_hand(before), LampState::Holds, "{}: the last action is what breaks it", challenge.id);
         }
         assert_eq!(wrong, "");
+    }
+
+    /// No number of steps by hand shows what these break.
+    const NO_CHALLENGES: [&str; 2] = [
+        // A process waits for ever only in an endless run: others enter again and again.
+        "raymond-greedy",
+        // A process follows for ever a leader that has resigned. Its timers run all the time, so the group is never stuck.
+        "bully-late-leads",
+    ];
+
+    #[test]
+    fn whatever_is_broken_on_purpose_is_a_challenge() {
+        let broken = ALGORITHMS.iter().filter(|about| about.broken.is_some()).map(|about| about.name);
+        let challenged: BTreeSet<&str> = challenges().iter().map(|challenge| challenge.algorithm).collect();
+        let missing: Vec<&str> = broken.filter(|name| !challenged.contains(name)).collect();
+        assert_eq!(missing, NO_CHALLENGES);
     }
 
     #[test]

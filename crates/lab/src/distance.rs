@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Verdict, check};
 use baton_protocol::registry::{self, About, Family};
@@ -61,11 +61,16 @@ pub struct Answer {
 
 /// Asks the checker.
 pub fn distance(request: &Request, stop: &Stop) -> Result<Answer, Refusal> {
+    distance_within(DISTANCE_TIME_MAX, request, stop)
+}
+
+/// Asks the checker, which gives up after this time.
+pub fn distance_within(time: Duration, request: &Request, stop: &Stop) -> Result<Answer, Refusal> {
     let property = request.property.as_deref().map(str::parse::<Property>).transpose().map_err(Refusal::bad)?;
     let about = registry::find(&request.spec.algorithm).map_err(Refusal::bad)?;
     let driven =
         hand::Request { spec: request.spec.clone(), rules: request.rules.clone(), actions: request.actions.clone() };
-    let ask = Ask { about, request, property, stop };
+    let ask = Ask { about, request, property, stop, time };
     hand::visit(&driven, ask)?.map_err(Refusal::bad)?
 }
 
@@ -74,6 +79,7 @@ struct Ask<'r> {
     request: &'r Request,
     property: Option<Property>,
     stop: &'r Stop,
+    time: Duration,
 }
 
 impl Driver for Ask<'_> {
@@ -100,7 +106,7 @@ impl Driver for Ask<'_> {
         loop {
             let report = match self.check(entries, &driven.rules, driven.stage.spent(), started) {
                 Ok(report) => report,
-                Err(why) => return Ok(self.unknown(&why, 0)),
+                Err(why) => return Ok(self.unknown(&why, 0, 0)),
             };
             match report.result {
                 Verdict::Violated if report.trace.is_some() => return self.found(&report, &driven),
@@ -108,7 +114,11 @@ impl Driver for Ask<'_> {
                 Verdict::Holds if entries < first + MORE_ENTRIES => entries += 1,
                 Verdict::Limit if entries > first => return Ok(self.holds(report.states, Some(entries - 1))),
                 Verdict::Holds => return Ok(self.holds(report.states, Some(entries))),
-                _ => return Ok(self.unknown(&report.detail.unwrap_or_default(), report.states)),
+                // The last level is perhaps not complete.
+                _ => {
+                    let (why, within) = (report.detail.unwrap_or_default(), report.depth.saturating_sub(1));
+                    return Ok(self.unknown(&why, report.states, within));
+                }
             }
         }
     }
@@ -146,7 +156,7 @@ impl Ask<'_> {
             faults,
             limit: STATES_MAX,
             memory: Some(CHECK_BYTES_MAX),
-            time: Some(DISTANCE_TIME_MAX.saturating_sub(started.elapsed())),
+            time: Some(self.time.saturating_sub(started.elapsed())),
             ignore_assumptions: true,
             after: self.request.actions.clone(),
             stop: Some(Arc::clone(self.stop)),
@@ -166,7 +176,7 @@ impl Ask<'_> {
             mistakes: foreseen(driven.rules.mistakes, spent.mistakes).into(),
             ..driven.rules.clone()
         };
-        let until = Instant::now() + DISTANCE_TIME_MAX;
+        let until = Instant::now() + self.time;
         let is_over = || self.stop.load(Ordering::Relaxed) || Instant::now() >= until;
         let searched = search(driven, &rules, self.property, STATES_MAX, is_over);
         let states = searched.states;
@@ -180,8 +190,13 @@ impl Ask<'_> {
                 Answer { result, steps: Some(steps), next, text, states, property, way }
             }
             End::Complete => self.holds(states, None),
+            End::Over { .. } if self.stop.load(Ordering::Relaxed) => self.unknown("the search was stopped", states, 0),
+            End::Over { depth } if states >= STATES_MAX => {
+                self.unknown(&format!("the limit of {STATES_MAX} states is reached"), states, depth)
+            }
             End::Over { depth } => {
-                self.unknown(&format!("there is no violation within {depth} steps, and its time is over"), states)
+                let seconds = self.time.as_secs();
+                self.unknown(&format!("{seconds} seconds are over"), states, depth)
             }
         }
     }
@@ -228,8 +243,13 @@ impl Ask<'_> {
         Answer { result: Verdict::Holds, steps: None, next: None, text, states, property: self.property, way: vec![] }
     }
 
-    fn unknown(&self, why: &str, states: usize) -> Answer {
-        let text = format!("the checker cannot tell: {why}");
+    /// There is no violation within so many steps.
+    fn unknown(&self, why: &str, states: usize, within: usize) -> Answer {
+        let text = match within {
+            0 => format!("the checker cannot tell: {why}"),
+            1 => format!("no violation within 1 step from here; what is farther away is unknown: {why}"),
+            _ => format!("no violation within {within} steps from here; what is farther away is unknown: {why}"),
+        };
         Answer { result: Verdict::Limit, steps: None, next: None, text, states, property: self.property, way: vec![] }
     }
 }
@@ -335,6 +355,22 @@ mod tests {
         assert_eq!((far.steps, far.property), (Some(2), Some(Property::Safety)));
         let actions: Vec<Value> = far.way.iter().map(|action| serde_json::to_value(action).unwrap()).collect();
         assert_eq!(answer(json!({"spec": spec, "actions": actions})).steps, Some(0));
+    }
+
+    /// What stops a search says how far it has come.
+    #[test]
+    fn a_search_without_a_verdict_says_within_how_many_steps_there_is_no_violation() {
+        let told = |within: usize| {
+            let request = serde_json::from_value(json!({"spec": {"algorithm": "central", "n": 2}})).unwrap();
+            let about = registry::find("central").unwrap();
+            let (stop, time) = (Stop::default(), Duration::ZERO);
+            let ask = Ask { about, request: &request, property: None, stop: &stop, time };
+            ask.unknown("10 seconds are over", 7, within).text
+        };
+        assert_eq!(told(0), "the checker cannot tell: 10 seconds are over");
+        let farther = "what is farther away is unknown: 10 seconds are over";
+        assert_eq!(told(1), format!("no violation within 1 step from here; {farther}"));
+        assert_eq!(told(9), format!("no violation within 9 steps from here; {farther}"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::limits::{
 use crate::moment::Source;
 use crate::run::Ran;
 use crate::upload::Upload;
-use crate::{Refusal, about, assets, check, claims, compare, distance, guard, hand, moment, pages, run, upload};
+use crate::{Refusal, about, assets, body, check, claims, compare, distance, guard, hand, moment, pages, run, upload};
 
 /// Runs that are kept for the next call.
 const RUNS_KEPT: usize = 4;
@@ -128,7 +128,7 @@ async fn post_moment(State(lab): State<Lab>, Json(request): Json<moment::Request
 
 async fn post_trace(State(lab): State<Lab>, request: Request) -> Result<Response, Refusal> {
     check_type(request.headers(), "application/x-ndjson")?;
-    let text = body(request, &()).await?;
+    let text = body_of(request, &()).await?;
     let jobs = lab.jobs.clone();
     let answered = jobs.run(RUN_TIME_MAX, move |_| to_bytes(&lab.read(&text)?.answer()));
     Ok(json_bytes(answered.await?))
@@ -155,11 +155,11 @@ async fn post_compare(State(lab): State<Lab>, Json(request): Json<compare::Reque
 async fn get_claims(State(lab): State<Lab>, Path(name): Path<String>) -> Result<Response, Refusal> {
     let known = registry::find(&name).map_err(Refusal::not_found)?.name;
     let jobs = lab.jobs.clone();
-    let answered = jobs.run(COMPARE_TIME_MAX, move |_| {
+    let answered = jobs.run(COMPARE_TIME_MAX, move |stop| {
         if let Some(claims) = lab.claims.get(known) {
             return to_bytes(&*claims);
         }
-        let claims = Arc::new(claims::claims(known)?);
+        let claims = Arc::new(claims::claims(known, stop)?);
         lab.claims.put(known.into(), Arc::clone(&claims));
         to_bytes(&*claims)
     });
@@ -291,13 +291,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
         check_type(request.headers(), "application/json")?;
-        let body = body(request, state).await?;
-        let request = serde_json::from_slice(&body);
-        request.map(Json).map_err(|error| Refusal::bad(format!("the request cannot be read: {error}")))
+        body::read(&body_of(request, state).await?).map(Json)
     }
 }
 
-async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refusal> {
+async fn body_of<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refusal> {
     Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Refusal::too_large("the request is too large for this call"),
         _ => Refusal::bad("the request has broken off"),

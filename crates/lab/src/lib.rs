@@ -16,6 +16,7 @@
 
 pub mod about;
 mod assets;
+mod body;
 mod cache;
 pub mod challenges;
 pub mod check;

@@ -236,6 +236,83 @@ fn large_and_malformed_bodies_are_refused() {
     }
 }
 
+/// Every call names the field, its value and what would be right.
+#[test]
+fn a_wrong_field_is_named_with_its_value_and_the_right_one() {
+    let server = Server::start();
+    let spec = json!({"algorithm": "central", "n": 2});
+    let number = "it must be a whole number";
+    let cases = [
+        (
+            "/api/run",
+            json!({"spec": {"algorithm": "central", "n": -1}}),
+            format!("`spec.n` is -1; {number}, 0 or larger"),
+        ),
+        (
+            "/api/run",
+            json!({"spec": {"algorithm": ["central"]}}),
+            "`spec.algorithm` is [\"central\"]; it must be a text".into(),
+        ),
+        (
+            "/api/run",
+            json!({"spec": {"algorithm": "central", "hold": "long"}}),
+            "`spec.hold` is \"long\"; it must be a number".into(),
+        ),
+        (
+            "/api/run",
+            json!({"spec": {"algorithm": "central", "load": "heavy"}}),
+            "`spec.load` is \"heavy\"; it must be one of `solo`".into(),
+        ),
+        ("/api/run", json!({"spec": spec, "seed": 1}), "`seed` is unknown; the known fields are spec".into()),
+        ("/api/run", json!({}), "`spec` is missing".into()),
+        (
+            "/api/hand",
+            json!({"spec": spec, "rules": {"losses": -1}}),
+            format!("`rules.losses` is -1; {number} from 0 to 4294967295"),
+        ),
+        (
+            "/api/hand",
+            json!({"spec": spec, "actions": [{"drop": {"message": 0}}, {"drop": {"message": true}}]}),
+            format!("`actions[1].drop.message` is true; {number}"),
+        ),
+        (
+            "/api/hand",
+            json!({"spec": spec, "actions": {"drop": 1}}),
+            "`actions` is {\"drop\":1}; it must be a list".into(),
+        ),
+        (
+            "/api/distance",
+            json!({"spec": spec, "entries": 1.5}),
+            format!("`entries` is 1.5; {number} from 0 to 4294967295"),
+        ),
+        ("/api/distance", json!({"spec": spec, "property": 3}), "`property` is 3; it must be a text".into()),
+        ("/api/moment", json!({"spec": spec, "seq": "last"}), format!("`seq` is \"last\"; {number}")),
+        ("/api/moment", json!({"spec": spec}), "`seq` is missing".into()),
+        (
+            "/api/check",
+            json!({"spec": spec, "options": {"crash": 256}}),
+            format!("`options.crash` is 256; {number} from 0 to 255"),
+        ),
+        (
+            "/api/check",
+            json!({"spec": spec, "options": {"order": "lifo"}}),
+            "`options.order` is \"lifo\"; it must be `fifo` or `unordered`".into(),
+        ),
+        ("/api/compare", json!({"loads": ["all"], "n": [3, -4]}), format!("`n[1]` is -4; {number}")),
+        ("/api/compare", json!({"loads": ["all"]}), "`n` is missing".into()),
+    ];
+    for (path, body, expected) in cases {
+        let refusal = server.refusal(path, &body);
+        assert!(refusal.starts_with(&expected), "{path} {body}: {refusal}");
+        assert!(!refusal.contains("usize") && !refusal.contains("struct "), "{refusal}");
+    }
+    let json = [("content-type", "application/json")];
+    for path in ["/api/run", "/api/hand", "/api/distance", "/api/moment", "/api/check", "/api/compare"] {
+        let answer = server.request("POST", path, &json, "{\n");
+        assert_eq!(answer.error(), "the request is no JSON: it breaks off at line 2, column 0", "{path}");
+    }
+}
+
 #[test]
 fn absurd_runs_are_refused_in_a_sentence() {
     let server = Server::start();
@@ -440,6 +517,11 @@ fn a_run_stops_when_its_connection_closes() {
     let mut first = [0; 200];
     assert!(stream.read(&mut first).unwrap() > 0, "the check tells its progress");
     assert_eq!(server.lab.jobs_running(), 1);
+    drop(stream);
+    server.wait_until_jobs_are(0);
+
+    let stream = server.send(head("GET", "/api/algorithms/maekawa/claims", &headers[..1], "").as_bytes());
+    server.wait_until_jobs_are(1);
     drop(stream);
     server.wait_until_jobs_are(0);
 }

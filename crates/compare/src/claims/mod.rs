@@ -9,6 +9,9 @@ mod detector;
 mod election;
 mod mutex;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use baton_check::{CheckError, Options as CheckOptions, Property, Verdict as Checked, check};
 use baton_protocol::registry::{Family, Params, find};
 use baton_sim::metrics::DelaySummary;
@@ -65,6 +68,8 @@ pub enum ClaimError {
     Check { command: String, reason: CheckError },
     #[error("{command} measures nothing, or gives no verdict")]
     Nothing { command: String },
+    #[error("the claims were not decided, because they were stopped")]
+    Stopped,
 }
 
 /// The subjects about which there must be claims, for an algorithm that is not broken on purpose.
@@ -78,7 +83,17 @@ pub fn required(family: Family) -> &'static [&'static str] {
 
 /// Decides all claims about an algorithm. Without claims, the list is empty.
 pub fn of(algorithm: &str) -> Result<Vec<Claim>, ClaimError> {
-    said(algorithm).into_iter().map(Said::decide).collect()
+    of_until(algorithm, &Arc::default())
+}
+
+/// Like [`of`], but another thread can set `stop`. Then the work ends soon, with [`ClaimError::Stopped`].
+pub fn of_until(algorithm: &str, stop: &Arc<AtomicBool>) -> Result<Vec<Claim>, ClaimError> {
+    let decide = |said: Said| {
+        let decided = said.decide(stop);
+        // A run or a check that was stopped shows nothing.
+        if stop.load(Ordering::Relaxed) { Err(ClaimError::Stopped) } else { decided }
+    };
+    said(algorithm).into_iter().map(decide).collect()
 }
 
 /// The commands of all claims about an algorithm, and their runs as in [`Claim::spec`]. Runs nothing.
@@ -190,10 +205,10 @@ impl Said {
         Said { why, ..self }
     }
 
-    fn decide(self) -> Result<Claim, ClaimError> {
+    fn decide(self, stop: &Arc<AtomicBool>) -> Result<Claim, ClaimError> {
         let command = self.shown.command();
         let spec = self.shown.spec().map(command::to_json);
-        let (measured, verdict) = self.shown.decide(&command)?;
+        let (measured, verdict) = self.shown.decide(&command, stop)?;
         let verdict = if verdict { Verdict::True } else { Verdict::False };
         let Said { subject, documents, why, .. } = self;
         Ok(Claim { subject, documents, measured, verdict, why, command, spec })
@@ -216,16 +231,16 @@ impl Shown {
     }
 
     /// What was measured, and whether it agrees with the claim.
-    fn decide(&self, command: &str) -> Result<(String, bool), ClaimError> {
+    fn decide(&self, command: &str, stop: &Arc<AtomicBool>) -> Result<(String, bool), ClaimError> {
         let nothing = || ClaimError::Nothing { command: command.into() };
         match self {
             Shown::Figure { spec, figure, claimed } => {
-                let value = figure.of(&report(spec, command)?).ok_or_else(nothing)?;
+                let value = figure.of(&report(spec, command, stop)?).ok_or_else(nothing)?;
                 let (value_text, unit) = (number(value), figure.unit());
                 Ok((format!("{value_text} {unit}; claimed {}", in_words(claimed)), claimed.agrees(value)))
             }
             Shown::Finding { spec, property, claimed } => {
-                let report = report(spec, command)?;
+                let report = report(spec, command, stop)?;
                 let each = report.properties().each();
                 let (_, finding) = each.into_iter().find(|(one, _)| one == property).ok_or_else(nothing)?;
                 match finding.verdict {
@@ -235,7 +250,8 @@ impl Shown {
                 }
             }
             Shown::Check { algorithm, params, options, claimed } => {
-                let report = check(algorithm, params, options)
+                let options = CheckOptions { stop: Some(Arc::clone(stop)), ..(**options).clone() };
+                let report = check(algorithm, params, &options)
                     .map_err(|reason| ClaimError::Check { command: command.into(), reason })?;
                 let all: Vec<&str> = report.properties.iter().map(|property| property.name()).collect();
                 match (report.result, report.property, report.steps) {
@@ -253,8 +269,11 @@ impl Shown {
     }
 }
 
-fn report(spec: &Spec, command: &str) -> Result<Report, ClaimError> {
-    let report = spec.options().and_then(|options| run(&options, None));
+fn report(spec: &Spec, command: &str, stop: &Arc<AtomicBool>) -> Result<Report, ClaimError> {
+    let report = spec.options().and_then(|mut options| {
+        options.stop = Some(Arc::clone(stop));
+        run(&options, None)
+    });
     report.map_err(|reason| ClaimError::Run { command: command.into(), reason })
 }
 
@@ -317,5 +336,22 @@ impl Figure {
             Figure::Mistakes => "mistakes",
             Figure::MessagesPerAppend => "per append",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_claim_is_decided_after_a_stop() {
+        let stop = Arc::new(AtomicBool::new(true));
+        let all = said("maekawa").into_iter().chain(said("heartbeat"));
+        for said in all {
+            let command = said.shown.command();
+            let decided = said.decide(&stop).map(|claim| claim.measured);
+            assert!(decided.is_err(), "{command}: {decided:?}");
+        }
+        assert!(matches!(of_until("maekawa", &stop), Err(ClaimError::Stopped)));
     }
 }

@@ -66,6 +66,28 @@ fn a_link_shows_the_same_run_and_moment() {
     });
 }
 
+/// After a crash a process waits for ever for the reply of the dead one, unless a detector reports the crash.
+#[test]
+fn the_detector_on_and_off_side_by_side() {
+    in_lab(async |page| {
+        let spec = "{\"algorithm\":\"ricart-agrawala\",\"n\":3,\"entries\":9,\"faults\":[\"crash 1 @ 5\"]}";
+        page.open(&format!("#/run?v=1&spec={spec}")).await;
+        until_shown(page).await;
+        page.select("#beside", "detector").await;
+        page.until("document.querySelectorAll('.run-one .diagram[data-events]').length === 2").await;
+        until_shown(page).await;
+        let words = |css: &str| format!("[...document.querySelectorAll({css:?})].map((one) => one.innerText)");
+        let tags = page.value(&words(".run-title .tag")).await;
+        assert_eq!(tags, serde_json::json!(["detector on", "detector off"]));
+        let said = page.value(&words(".run-title .said")).await;
+        assert!(said[0] != said[1], "{said}");
+        let (address, commands) = (page.address().await, page.value(&words(".again code")).await);
+        assert!(address.contains("beside=detector"), "{address}");
+        assert!(commands[1].as_str().unwrap().contains("--no-detector"), "{commands}");
+        assert!(!commands[0].as_str().unwrap().contains("--no-detector"), "{commands}");
+    });
+}
+
 #[test]
 fn the_diagram_obeys_the_keyboard() {
     in_lab(async |page| {

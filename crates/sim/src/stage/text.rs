@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use baton_protocol::{Message, Protocol, Ticks};
 
 use super::{Effect, Envelope, Payload};
+use crate::time::{T, in_t};
 
 impl<P: Protocol> fmt::Display for Effect<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,9 +58,19 @@ fn describe<M: Message>(message: &M) -> String {
     format!("{} {fields}", message.kind()).trim_end().to_string()
 }
 
-/// The time that a timer is set to: `2`, or `1..=6`.
+/// Durations from this on are told in T. In transcripts and by hand processes believe in delays of 1 tick, so their timers
+/// are far shorter.
+const TOLD_IN_T: Ticks = T / 1000;
+
+/// The time that a timer is set to: `20 T`, or `1 to 6 T`. In ticks if that is next to nothing: `20`, or `1..=6`.
 pub fn range(range: &RangeInclusive<Ticks>) -> String {
-    if range.start() == range.end() { range.start().to_string() } else { format!("{range:?}") }
+    let (least, most) = (*range.start(), *range.end());
+    match (most >= TOLD_IN_T, least == most) {
+        (true, true) => format!("{} T", in_t(most)),
+        (true, false) => format!("{} to {} T", in_t(least), in_t(most)),
+        (false, true) => most.to_string(),
+        (false, false) => format!("{range:?}"),
+    }
 }
 
 /// The `Debug` text of a value without the name of its type, and without the parentheses around a single struct.
@@ -69,5 +80,19 @@ fn fields(debug: &str) -> &str {
     match inner {
         Some(inner) if inner.starts_with(|c: char| c.is_uppercase()) => self::fields(inner),
         _ => fields,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_told_in_t_unless_they_are_a_few_ticks() {
+        assert_eq!(range(&(20 * T..=20 * T)), "20 T");
+        assert_eq!(range(&(T / 2..=4 * T)), "0.5 to 4 T");
+        assert_eq!(range(&(2_500_000..=2_500_000)), "2.5 T");
+        assert_eq!(range(&(20..=20)), "20");
+        assert_eq!(range(&(1..=6)), "1..=6");
     }
 }
