@@ -20,7 +20,7 @@ use tokio::task::coop::unconstrained;
 
 use super::compaction::Compaction;
 use super::group::{Group, confirmed, name};
-use super::joining::check_data;
+use super::listed::check_data;
 use super::log_reader::Evictor;
 use super::log_store::{APPEND_BYTES_MAX, LogStore};
 use super::machine::{Machine, Shared};
