@@ -159,6 +159,10 @@ impl Crew for Nodes {
         Row { state, says, ..self.rows[node].clone() }
     }
 
+    fn complete(&self, rows: Vec<Row>) -> Vec<Row> {
+        board::complete(rows)
+    }
+
     fn to_text(&self, rows: &[Row], chosen: Option<usize>, columns: usize) -> String {
         board::to_text(&self.title, rows, chosen, columns)
     }
