@@ -39,13 +39,22 @@ enum Command {
         name: String,
     },
     /// Make a learner a voter
-    Promote { member: String },
+    Promote {
+        #[arg(value_parser = member)]
+        member: String,
+    },
     /// Remove a member, also one that is lost
-    Remove { member: String },
+    Remove {
+        #[arg(value_parser = member)]
+        member: String,
+    },
     /// Change the record of a member
     Update(Update),
     /// Hand the leadership over to a member
-    Transfer { member: String },
+    Transfer {
+        #[arg(value_parser = member)]
+        member: String,
+    },
 }
 
 #[derive(clap::Args)]
@@ -64,9 +73,18 @@ struct Changes {
 
 #[derive(clap::Args)]
 struct Update {
+    #[arg(value_parser = member)]
     member: String,
     #[command(flatten)]
     changes: Changes,
+}
+
+/// The name or the id of a member.
+fn member(text: &str) -> Result<String, String> {
+    match text.parse::<u64>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => name(text).map_err(|why| format!("it is no id of a member, and no name: {why}")),
+    }
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -127,6 +145,14 @@ fn failed(error: CallError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_is_named_by_its_name_or_its_id() {
+        assert_eq!((member("b"), member("7351139770114483")), (Ok("b".into()), Ok("7351139770114483".into())));
+        for bad in ["", "a\nb", "7b", "-1"] {
+            assert!(member(bad).is_err_and(|why| why.starts_with("it is no id of a member, and no name")), "{bad:?}");
+        }
+    }
 
     #[test]
     fn a_refusal_is_told_from_a_cluster_that_does_not_answer() {

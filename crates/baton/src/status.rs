@@ -67,11 +67,12 @@ fn to_text(status: &Status) -> String {
     format!("{}\n{}", table(&[&member[..], &counts, &end].concat()), table(&peers(group)))
 }
 
-/// The name of the node if its cluster knows one, and its id.
+/// The name of the node if it has one, and its id. An older server tells the name only in its list of the members.
 fn name(status: &Status) -> String {
     let members = status.cluster.iter().flat_map(|cluster| &cluster.members);
-    match members.filter(|member| member.id == status.node).find(|member| !member.name.is_empty()) {
-        Some(member) => format!("{} (id {})", shown(&member.name), status.node),
+    let listed = members.filter(|member| member.id == status.node).map(|member| &member.name);
+    match status.name.iter().chain(listed).find(|name| !name.is_empty()) {
+        Some(name) => format!("{} (id {})", shown(name), status.node),
         None => status.node.to_string(),
     }
 }
@@ -121,6 +122,8 @@ mod tests {
         assert!(text(vec![member(1)], "it waits for b").ends_with("\nno leader: it waits for b\n"));
         let named = views::Member { name: "a".into(), ..member(1) };
         assert!(text(vec![named, member(2)], "").starts_with("node        a (id 1),"));
+        let waits = views::Status { node: 1, name: "b".into(), role: "waiting".into(), ..views::Status::default() };
+        assert!(to_text(&Status::from(waits)).starts_with("node        b (id 1), waiting\n"));
     }
 
     #[test]

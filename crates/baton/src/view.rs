@@ -84,6 +84,9 @@ pub struct Session {
 #[derive(Serialize)]
 pub struct Status {
     pub node: u64,
+    /// Only a node of a cluster has it, also before it is a member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub role: String,
     /// Only a leader of a cluster has it: whether a majority confirms that it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,11 +215,12 @@ impl From<views::Session> for Session {
 impl From<views::Status> for Status {
     fn from(status: views::Status) -> Self {
         let views::Status { node, role, term, commit, applied, locks, sessions, waiters, .. } = status;
-        let views::Status { uptime_ms, version, free_bytes, low_space, group, cluster, .. } = status;
+        let views::Status { uptime_ms, version, free_bytes, low_space, group, cluster, name, .. } = status;
         let cluster = cluster.map(Cluster::from);
         let confirmed = cluster.as_ref().filter(|_| role == "leader").map(|cluster| cluster.confirms(node));
         Status {
             node,
+            name: (!name.is_empty()).then_some(name),
             role,
             confirmed,
             term,

@@ -282,6 +282,12 @@ impl Shared {
         OpenError::NoAnswer { reasons: state.failures.reasons(&self.servers) }
     }
 
+    /// What went wrong at each server since one last opened the session; none if nothing did.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let state = self.state();
+        (!state.failures.is_empty()).then(|| state.failures.reasons(&self.servers))
+    }
+
     /// Whether the session is not open yet and no server is left to try. Always false for an open session.
     fn is_hopeless(&self, state: &State, now: Millis) -> bool {
         state.session.state(now) == SessionState::Opening && state.failures.is_hopeless(&self.servers, self.rounds)
@@ -520,6 +526,7 @@ impl Shared {
                 Some(said) => {
                     if matches!(said, ToClient::Opened { .. }) {
                         state.moves = 0;
+                        state.failures = Failures::default();
                     }
                     self.tell(&mut state, |session, now| session.receive(now, said));
                 }

@@ -40,6 +40,10 @@ impl Failures {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether no server is left to try.
     pub(crate) fn is_hopeless(&self, servers: &Servers, rounds: Rounds) -> bool {
         let is_final = |failure: &Failure| matches!(failure, Failure::Final(_));

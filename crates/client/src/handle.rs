@@ -160,6 +160,12 @@ impl Session {
         self.handle.shared.wait_for(|shared| shared.ask(|machine, now| machine.loss(now))).await
     }
 
+    /// What went wrong at each server since one last opened the session, as one sentence; none if nothing did. After
+    /// [`Loss::Unacknowledged`] it says why no server acknowledged a keep-alive.
+    pub fn trouble(&self) -> Option<String> {
+        self.handle.shared.trouble()
+    }
+
     /// Waits until the server has confirmed all drops so far: dropped guards are released, and acquires that were
     /// dropped or timed out are cancelled. Returns at once if there is nothing to confirm. Returns an error if the
     /// session is lost or closed first: then the locks stay held until the lease ends.

@@ -31,6 +31,11 @@ pub trait Replica: Send + Sync + 'static {
 
     fn status(&self) -> Status;
 
+    /// The name of the node; empty if it has none.
+    fn name(&self) -> String {
+        String::new()
+    }
+
     /// The group of the replica, if it is a member of a peer group.
     fn group(&self) -> Option<Group> {
         None
@@ -135,6 +140,8 @@ pub enum Role {
     /// A member of a peer group.
     Member,
     Stopped,
+    /// It is in no group yet, and waits for other nodes. A node says it of itself to clients only.
+    Waiting,
 }
 
 impl Role {
@@ -147,6 +154,7 @@ impl Role {
             Role::Learner => "learner",
             Role::Member => "member",
             Role::Stopped => "stopped",
+            Role::Waiting => "waiting",
         }
     }
 }

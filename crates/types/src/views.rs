@@ -91,7 +91,7 @@ pub struct Session {
 pub struct Status {
     /// The id of the node in its group.
     pub node: u64,
-    /// The role of the node in its group, such as `leader`.
+    /// The role of the node in its group, such as `leader`; `waiting` before it is in a group.
     pub role: String,
     pub term: u64,
     /// Index of the last committed entry.
@@ -113,6 +113,8 @@ pub struct Status {
     pub group: Option<Group>,
     /// None if the server is a member of a peer group.
     pub cluster: Option<Cluster>,
+    /// The name of the node, also before it is a member of a cluster. Empty if it has none.
+    pub name: String,
 }
 
 /// A cluster, as one of its nodes sees it.
@@ -157,8 +159,7 @@ pub struct Member {
     pub heard_ms_ago: Option<u64>,
     /// Why it does not answer, as a sentence; empty if it does.
     pub error: String,
-    /// Why the answering node, which leads, sends it no entries although it answers, as a sentence without a
-    /// subject; empty if it does.
+    /// Why the leader sends it no entries although it answers, as a sentence without a subject; empty if it does.
     pub remark: String,
 }
 

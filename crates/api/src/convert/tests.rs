@@ -127,6 +127,7 @@ fn people_see_what_the_service_shows() {
         low_space: true,
         group: None,
         cluster: None,
+        name: "a".to_owned(),
     };
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
     let peers = vec![Peer { id: 1, connected: true, not_heard_ms: 2, backlog_bytes: 3 }];

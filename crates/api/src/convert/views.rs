@@ -123,6 +123,7 @@ impl From<Status> for v1::GetStatusResponse {
             low_space: status.low_space,
             group: status.group.map(Into::into),
             cluster: status.cluster.map(Into::into),
+            name: status.name,
         }
     }
 }
@@ -144,6 +145,7 @@ impl From<v1::GetStatusResponse> for Status {
             low_space: status.low_space,
             group: status.group.map(Into::into),
             cluster: status.cluster.map(Into::into),
+            name: status.name,
         }
     }
 }

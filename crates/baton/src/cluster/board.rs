@@ -17,6 +17,8 @@ pub struct Row {
     /// None until the node has answered.
     #[serde(flatten)]
     pub seen: Option<Seen>,
+    /// The entries that it does not have yet; none if no node leads, or it has not answered.
+    pub lag: Option<u64>,
     /// Its last message to the operator.
     pub says: Option<String>,
 }
@@ -36,15 +38,22 @@ pub struct Seen {
     pub no_leader: Option<String>,
 }
 
+/// Adds what takes all rows to know.
+pub fn complete(mut rows: Vec<Row>) -> Vec<Row> {
+    let end = leader(&rows).map(|leader| leader.last_log);
+    for row in &mut rows {
+        row.lag = row.seen.as_ref().zip(end).map(|(seen, end)| end.saturating_sub(seen.last_log));
+    }
+    rows
+}
+
 /// The table, and sentences of at most so many columns. `chosen` is marked.
 pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>, columns: usize) -> String {
     let head = ["", "NODE", "STATE", "ROLE", "TERM", "COMMIT", "LAG", "LOCKS", "CLIENTS"];
     let mut lines = vec![head.map(String::from).to_vec()];
-    let end = leader(rows).map(|leader| leader.last_log);
     for (number, row) in rows.iter().enumerate() {
         let mark = if chosen == Some(number) { ">" } else { " " };
         let number = |number: fn(&Seen) -> u64| or_dash(row.seen.as_ref().map(|seen| number(seen).to_string()));
-        let lag = row.seen.as_ref().zip(end).map(|(seen, end)| end.saturating_sub(seen.last_log).to_string());
         lines.push(vec![
             mark.to_owned(),
             row.name.clone(),
@@ -52,7 +61,7 @@ pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>, columns: usize)
             or_dash(row.seen.as_ref().map(|seen| role(row.state, seen))),
             number(|seen| seen.term),
             number(|seen| seen.commit),
-            or_dash(lag),
+            or_dash(row.lag.map(|lag| lag.to_string())),
             number(|seen| seen.locks),
             row.address.clone(),
         ]);
@@ -65,10 +74,10 @@ pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>, columns: usize)
     format!("{}\n{}\n{}", folded_to(title, columns), narrow_table(&lines), folded_to(&says, columns))
 }
 
-/// A stopped node does not answer, and another one may lead by now.
+/// A stopped leader does not answer, and another node may lead by now.
 fn role(state: State, seen: &Seen) -> String {
     let is_stopped = matches!(state, State::Stopped | State::StoppedAndCutOff);
-    let was = if is_stopped { "was " } else { "" };
+    let was = if is_stopped && seen.role == "leader" { "was " } else { "" };
     format!("{was}{}", shown(&seen.role))
 }
 
@@ -96,7 +105,7 @@ mod tests {
         let (role, commit) = (role.to_owned(), last_log.saturating_sub(1));
         let seen = Seen { role, term, last_log, commit, locks: 2, no_leader: None };
         let (name, address, state) = (name.to_owned(), "127.0.0.1:7420".to_owned(), State::Runs);
-        Row { name, state, address, seen: Some(seen), says: None }
+        Row { name, state, address, seen: Some(seen), lag: None, says: None }
     }
 
     #[test]
@@ -115,7 +124,7 @@ mod tests {
 
             n3: it ended: signal: 9
         "#]]
-        .assert_eq(&to_text("3 nodes", &[row("n1", "leader", 4, 100), deposed, gone], Some(1), 80));
+        .assert_eq(&to_text("3 nodes", &complete(vec![row("n1", "leader", 4, 100), deposed, gone]), Some(1), 80));
     }
 
     #[test]
@@ -132,7 +141,27 @@ mod tests {
 
             n1: it waits for others
         "#]]
-        .assert_eq(&to_text("a cluster of 2 nodes, data in /tmp/a", &[stopped, row("n2", "leader", 4, 11)], None, 32));
+        .assert_eq(&to_text(
+            "a cluster of 2 nodes, data in /tmp/a",
+            &complete(vec![stopped, row("n2", "leader", 4, 11)]),
+            None,
+            32,
+        ));
+    }
+
+    #[test]
+    fn a_table_of_stopped_nodes_fits_into_80_columns_and_its_rows_have_the_lag() {
+        let (state, address) = (State::StoppedAndCutOff, "127.0.0.1:65400".to_owned());
+        let stopped = Row { state, address, ..row("n1", "follower", 3, 999_999) };
+        let rows = complete(vec![stopped, row("n2", "leader", 4, 1_000_001)]);
+        let text = to_text("2 nodes", &rows, None, 80);
+        // The last column of a terminal stays free.
+        assert!(text.lines().all(|line| line.chars().count() < 80), "{text}");
+        assert!(text.contains("127.0.0.1:65400"), "{text}");
+        let json = serde_json::to_value(&rows).unwrap();
+        assert_eq!((&json[0]["lag"], &json[1]["lag"]), (&2.into(), &0.into()));
+        let alone = complete(vec![row("n1", "candidate", 4, 7)]);
+        assert_eq!(serde_json::to_value(&alone).unwrap()[0]["lag"], serde_json::Value::Null);
     }
 
     #[test]

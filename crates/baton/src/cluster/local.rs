@@ -19,6 +19,9 @@ use crate::output::{Failure, Outcome, counted};
 /// second.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
+/// So many addresses fit into a line of 80 columns. A client learns from any node where the leader is.
+const SERVERS_SHOWN_MAX: usize = 4;
+
 /// The ports for other nodes come this far after the ports for clients.
 const PEERS_AFTER: u16 = 100;
 
@@ -77,17 +80,12 @@ async fn try_out(args: &Args) -> Outcome {
     let peers: Vec<String> = ports.map(|port| format!("127.0.0.1:{}", port + PEERS_AFTER)).collect();
     let mesh = Mesh::start(&peers, std::process::id().into()).map_err(|error| cannot("start the proxies", error))?;
     let names: Vec<String> = (1..=args.nodes).map(|number| format!("n{number}")).collect();
-    let count = counted(args.nodes.into(), "node", "nodes");
     let row = |(name, address): (&String, &String)| {
         let (name, address) = (name.clone(), address.clone());
         Row { name, address, ..Row::default() }
     };
     let nodes = Nodes {
-        title: format!(
-            "a cluster of {count}, data in {}\ntry: baton lock --server {} deploy -- sleep 60",
-            data.display(),
-            addresses.join(",")
-        ),
+        title: title(&data, &addresses),
         rows: names.iter().zip(&addresses).map(row).collect(),
         routes: (0..names.len()).map(|node| routes(&peers, &mesh.addresses(node))).collect(),
         peers,
@@ -97,6 +95,12 @@ async fn try_out(args: &Args) -> Outcome {
     // Removes the folder, when no node uses it any more.
     drop(temporary);
     outcome
+}
+
+fn title(data: &Path, addresses: &[String]) -> String {
+    let count = counted(addresses.len() as u64, "node", "nodes");
+    let servers = addresses[..addresses.len().min(SERVERS_SHOWN_MAX)].join(",");
+    format!("a cluster of {count}, data in {}\ntry: baton lock --server {servers} deploy -- sleep 60", data.display())
 }
 
 /// Where a node reaches the others: FROM=TO.
@@ -159,6 +163,10 @@ impl Crew for Nodes {
         Row { state, says, ..self.rows[node].clone() }
     }
 
+    fn complete(&self, rows: Vec<Row>) -> Vec<Row> {
+        board::complete(rows)
+    }
+
     fn to_text(&self, rows: &[Row], chosen: Option<usize>, columns: usize) -> String {
         board::to_text(&self.title, rows, chosen, columns)
     }
@@ -173,4 +181,19 @@ async fn ask(address: String) -> Option<Seen> {
     let last_log = own.map_or(commit, |own| own.last_log);
     let no_leader = Some(cluster.no_leader).filter(|why| !why.is_empty());
     Some(Seen { role, term, last_log, commit, locks, no_leader })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::folded_to;
+
+    #[test]
+    fn the_command_to_try_fits_into_80_columns() {
+        let addresses: Vec<String> = (0..9).map(|node| format!("127.0.0.1:{}", 65_400 + node)).collect();
+        let text = folded_to(&title(Path::new("/tmp/a"), &addresses), 79);
+        assert!(text.starts_with("a cluster of 9 nodes, data in /tmp/a\ntry: baton lock --server"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() < 80), "{text}");
+        assert!(title(Path::new("/"), &addresses[..3]).contains(&addresses[..3].join(",")));
+    }
 }

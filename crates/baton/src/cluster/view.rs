@@ -166,10 +166,14 @@ impl Cluster {
         if let Some(why) = &self.no_leader {
             below += &format!("no leader: {}\n", whole(why));
         }
-        // The sentence above has said already who does not answer.
-        let silent = if self.no_leader.is_some() { "" } else { " does not answer" };
         for member in &self.members {
             if let Some(error) = &member.error {
+                let silent = match self.confirms(member.id) {
+                    // The sentence above has said already who does not answer.
+                    _ if self.no_leader.is_some() => "",
+                    true => " leads, as far as the answering node knows, but does not answer",
+                    false => " does not answer",
+                };
                 below += &format!("{}{silent}: {}\n", shown(&member.name), whole(error));
             }
             if let Some(remark) = &member.remark {
@@ -272,6 +276,13 @@ mod tests {
             c: connection refused
         "#]]
         .assert_eq(&Cluster::from(leaderless).records());
+    }
+
+    #[test]
+    fn a_leader_that_does_not_answer_is_told_as_the_leader() {
+        let text = Cluster::from(views::Cluster { leader: Some(3), ..cluster() }).states(2);
+        let told = "\nc leads, as far as the answering node knows, but does not answer: connection refused\n";
+        assert!(text.contains(told), "{text}");
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub trait Crew {
     fn seen(&mut self, process: usize, seen: Self::Seen);
     /// The row of a process that is in this state, and its last message to the operator.
     fn row(&mut self, process: usize, state: State, says: Option<String>) -> Self::Row;
+    /// Adds to the rows what takes all of them to know.
+    fn complete(&self, rows: Vec<Self::Row>) -> Vec<Self::Row> {
+        rows
+    }
     /// The table, and sentences of at most so many columns. `chosen` is marked.
     fn to_text(&self, rows: &[Self::Row], chosen: Option<usize>, columns: usize) -> String;
 }
@@ -202,6 +206,7 @@ impl<C: Crew> Up<C> {
         };
         let rows = self.processes.iter_mut().enumerate().map(row).collect();
         let (crew, chosen) = (&self.crew, self.chosen);
+        let rows = crew.complete(rows);
         let interactive = screen.interactive;
         screen.draw(rows, |rows, columns| match interactive {
             true => {

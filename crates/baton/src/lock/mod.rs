@@ -89,7 +89,7 @@ async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let session = or_signal(open(wanted, &time), &mut signals).await?;
     let (result, patience) = match or_signal(acquire(wanted, &session, &time), &mut signals).await {
         Ok(Some(guard)) => {
-            let worked = work(wanted, &guard, &mut signals).await;
+            let worked = work(wanted, &session, &guard, &mut signals).await;
             let patience = if worked.is_ok() { RELEASE_MAX } else { GOODBYE_MAX };
             (worked, patience)
         }
@@ -196,7 +196,8 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
         }
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
         AcquireError::NoRandomness(_) => Err(failed(error)),
-        AcquireError::Lost(Loss::Unacknowledged) | AcquireError::Open(_) => Err(no_server(error)),
+        AcquireError::Lost(Loss::Unacknowledged) => Err(no_server(with_trouble(&error, session))),
+        AcquireError::Open(_) => Err(no_server(error)),
         AcquireError::Deadlock { cycle } if wanted.parent.is_some() && cycle.len() == 1 => {
             Err(not_acquired(wanted, held_around_us(&wanted.name)))
         }
@@ -242,8 +243,11 @@ async fn or_signal<T>(
 }
 
 /// Runs the command under the lock, or holds the lock until a signal comes.
-async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Result<Exit, Failure> {
-    let lost = |loss: Loss| Failure { message: format!("the lock is lost: {loss}"), status: ExitCode::from(LOCK_LOST) };
+async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &mut Signals) -> Result<Exit, Failure> {
+    let lost = |loss: Loss| {
+        let loss = if loss == Loss::Unacknowledged { with_trouble(&loss, session) } else { loss.to_string() };
+        Failure { message: format!("the lock is lost: {loss}"), status: ExitCode::from(LOCK_LOST) }
+    };
     let fence = guard.fence().map_err(lost)?;
     let (ttl_ms, deadline) = (wanted.ttl.as_millis() as u64, guard.deadline());
     let (sender, lease) = mpsc::channel(16);
@@ -281,6 +285,14 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             warn(format_args!("the watchdog of the command was killed, and the command with it; {lock}"));
             Ok(Exit::Signal(Signal::SIGKILL as i32))
         }
+    }
+}
+
+/// The loss, and what went wrong at each server before it.
+fn with_trouble(loss: &dyn Display, session: &Session) -> String {
+    match session.trouble() {
+        Some(trouble) => format!("{loss}: {trouble}"),
+        None => loss.to_string(),
     }
 }
 

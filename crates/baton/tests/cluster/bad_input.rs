@@ -1,6 +1,6 @@
 //! Bad input: a sentence that says what to do, before anything is changed.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use nix::sys::signal::Signal;
@@ -96,6 +96,21 @@ fn the_last_voter_is_not_removed() {
     assert!(complaint.contains("is the last voter"), "{complaint}");
     assert!(complaint.contains("add and promote another node first"), "{complaint}");
     assert_eq!(alone.does(&["lock", "deploy", "--", "echo", "yes"]), "yes\n");
+}
+
+#[test]
+fn a_node_without_an_address_for_others_says_how_it_gets_one() {
+    let nodes = Nodes::new();
+    let address = free_address();
+    let mut child = nodes.command("alone", &address, &[]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let refused = crate::nodes::run(&address, &["member", "add", "b"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("has no address for other nodes; start it again with `--peer-listen"), "{complaint}");
 }
 
 #[test]

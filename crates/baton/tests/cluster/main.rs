@@ -4,3 +4,4 @@ mod bad_input;
 mod local;
 mod members;
 mod nodes;
+mod trouble;

@@ -67,7 +67,8 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
     assert!(of("holds") && of("waits"), "{sessions}");
 
     let status = json(&server, &["status"]);
-    let names = ["applied", "cluster", "commit", "confirmed", "free_bytes", "locks", "low_space", "node", "role"];
+    let names =
+        ["applied", "cluster", "commit", "confirmed", "free_bytes", "locks", "low_space", "name", "node", "role"];
     assert_eq!(keys(&status), [&names[..], &["sessions", "term", "uptime_ms", "version", "waiters"]].concat());
     assert_eq!(status["confirmed"], true);
     // This assumes that the machine has free space.

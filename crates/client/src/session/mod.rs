@@ -238,7 +238,7 @@ impl Session {
                 let wakes = [self.lease.lost_from(), at_risk, timeout, self.keep_alive_at(), self.silent_at()];
                 wakes.into_iter().flatten().min()
             }
-            Phase::Leaving { until, .. } => Some(until),
+            Phase::Leaving { until, .. } => self.silent_at().into_iter().chain([until]).min(),
             Phase::Finished(_) => None,
         }
     }
@@ -405,12 +405,20 @@ impl Session {
         self.ask_again();
     }
 
-    /// When the oldest unanswered Open or keep-alive has waited too long.
+    /// When the oldest unanswered Open, keep-alive or Close has waited too long.
     fn silent_at(&self) -> Option<Millis> {
-        let connection = self.connection.as_ref().filter(|_| self.phase == Phase::Live)?;
-        let unanswered = match connection.keep_alives.front() {
+        let connection = self.connection.as_ref().filter(|_| self.wants_connection())?;
+        let keep_alive = connection.keep_alives.front().map(|(_, sent_at)| *sent_at);
+        let unanswered = match &self.phase {
+            // The only server is not asked again: it ends the session when the lease is over.
+            Phase::Leaving { .. } if !self.has_alternatives => None,
             _ if !connection.opened => Some(connection.open_sent_at),
-            keep_alive => keep_alive.map(|(_, sent_at)| *sent_at),
+            // A Close that was sent on an earlier connection was sent again on this one.
+            Phase::Leaving { until, .. } => {
+                let closed_at = until.saturating_sub(self.lease.ttl_ms()).max(connection.open_sent_at);
+                Some(keep_alive.unwrap_or(closed_at).min(closed_at))
+            }
+            Phase::Live | Phase::Finished(_) => keep_alive,
         };
         unanswered.map(|sent_at| sent_at + self.patience_ms())
     }

@@ -99,6 +99,7 @@ impl<R: Replica> Host<R> {
             low_space: inner.frontend.is_space_low(),
             group,
             cluster: None,
+            name: self.shell.replica().name(),
         }
     }
 

@@ -12,6 +12,8 @@ pub enum MemberError {
     NoSuchMember { id: u64 },
     #[error("there is no member with the name or id {name}; the members are {members}")]
     NoSuchName { name: String, members: String },
+    #[error("{name} is no member yet, and waits to be added; add it first: `baton member add {name}`")]
+    NotAdded { name: String },
     #[error(
         "no node with the name {name} waits to be added{}; start it with `baton serve --name {name} --join ADDRESS`, and \
          leave it running", if .waiting.is_empty() { String::new() } else { format!(" ({waiting} does)") }
@@ -41,7 +43,7 @@ pub enum MemberError {
     AddressTaken { name: String, address: String },
     #[error("{name} does not answer at {address} ({why}); start it there first")]
     NotThere { name: String, address: String, why: String },
-    #[error("node {id} ({name}) has no address for other nodes; start it with one, and change its record")]
+    #[error("node {id} ({name}) has no address for other nodes; start it again with `--peer-listen ADDRESS`")]
     NoAddress { id: u64, name: String },
     #[error("the cluster has {count} members already, which is the most; remove one first")]
     Full { count: usize },

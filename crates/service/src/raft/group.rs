@@ -2,7 +2,7 @@
 //!
 //! Every refusal here comes before anything is changed, unless it says otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -157,6 +157,30 @@ pub(super) fn confirmed(metrics: &Metrics) -> Option<Confirmed> {
 /// True while a change of the voters has made the first of its two steps.
 pub(super) fn is_joint(membership: &StoredMembership) -> bool {
     membership.get_joint_config().len() > 1
+}
+
+impl Group {
+    /// Why members get no entries from this node, if it leads, although they answer: sentences without a subject.
+    pub fn remarks(&self) -> BTreeMap<u64, String> {
+        let metrics = self.metrics();
+        if metrics.state != ServerState::Leader {
+            return BTreeMap::new();
+        }
+        let remark = |id: u64| self.peers.set_back(id).map(|why| (id, why.to_owned()));
+        metrics.membership_config.nodes().filter_map(|(id, _)| remark(*id)).collect()
+    }
+}
+
+/// The names of the members, in order, for the log.
+pub(super) fn in_words(membership: &StoredMembership) -> String {
+    let voters: BTreeSet<u64> = membership.voter_ids().collect();
+    let one = |(id, record): (&u64, &NodeRecord)| match voters.contains(id) {
+        true => record.name.clone(),
+        false => format!("{} (learns)", record.name),
+    };
+    let mut members: Vec<String> = membership.nodes().map(one).collect();
+    members.sort_unstable();
+    members.join(", ")
 }
 
 /// Refuses a record whose name or address another member has.

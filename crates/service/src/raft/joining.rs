@@ -11,16 +11,12 @@ use tracing::info;
 use super::errors::MemberError;
 use super::group::check_words;
 use super::node::Node;
-use super::peers::{self, Announcement, Hello, Intent, LinkError, Peers, Purpose, Refusal, have_common_format};
-use crate::store::OpenError;
+use super::peers::{Announcement, Hello, Intent, LinkError, Refusal, have_common_format};
 
 /// The pause between two announcements. The others forget a node that is silent for five seconds.
 const EVERY: Duration = Duration::from_secs(1);
 /// The time that a member has to answer an announcement.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// The time that other nodes have to say which cluster is theirs, when a node with data starts. If all nodes of a cluster
-/// start together, none of them answers yet.
-const CHECK_MAX: Duration = Duration::from_millis(500);
 /// A node announces itself at this many addresses at most.
 const ADDRESSES_MAX: usize = 64;
 
@@ -124,6 +120,9 @@ impl Node {
         {
             return Err(MemberError::IsMember { id: *id, name: record.name.clone() });
         }
+        if let Some(own) = metrics.membership_config.get_node(&metrics.id).filter(|own| own.peer_address.is_empty()) {
+            return Err(MemberError::NoAddress { id: metrics.id, name: own.name.clone() });
+        }
         let Announcement { node, record, formats } = pick(name, waiting)?;
         let format = self.format();
         if !(formats.0..=formats.1).contains(&format) {
@@ -152,24 +151,6 @@ impl Node {
     pub(super) async fn waiting(&self) -> Vec<Announcement> {
         distinct(self.members().await.into_iter().flat_map(|member| member.announced))
     }
-}
-
-/// Refuses to start a node that has data of another cluster than the nodes at these addresses. If none of them answers,
-/// the node goes on with its data: it may be a member that was started again.
-pub(super) async fn check_data(peers: &Peers, others: &[String]) -> Result<(), OpenError> {
-    let hello = peers.hello(0, Purpose::Introduction, false);
-    let ours = hello.cluster;
-    let asked = join_all(others.iter().map(|address| {
-        let introduced = timeout(CHECK_MAX, peers::introduce(peers.route(address), &hello));
-        async move { (address.clone(), introduced.await) }
-    }));
-    let other = asked.await.into_iter().find_map(|(address, introduced)| match introduced {
-        Ok(Ok(Hello { cluster: theirs, is_empty: false, .. })) if theirs != ours => {
-            Some(OpenError::OtherCluster { ours, address, theirs })
-        }
-        _ => None,
-    });
-    other.map_or(Ok(()), Err)
 }
 
 /// Why a node does not answer at its peer address.

@@ -43,7 +43,7 @@ pub struct Member {
     pub lag: Option<u64>,
     /// When this node last heard of it.
     pub heard_ms_ago: Option<u64>,
-    /// Why this node, which leads, sends it nothing although it answers: a sentence without a subject, or nothing.
+    /// Why the leader sends it nothing although it answers: a sentence without a subject, or nothing.
     pub remark: String,
     /// What it says about itself, or a sentence why it says nothing.
     pub says: Result<NodeStatus, String>,
@@ -293,6 +293,7 @@ impl Node {
     pub async fn members(&self) -> Vec<Member> {
         let metrics = self.group.metrics();
         let membership = metrics.membership_config.clone();
+        let remarks = self.remarks(&metrics);
         let members = membership.nodes().map(|(id, record)| {
             let metrics = &metrics;
             async move {
@@ -304,19 +305,30 @@ impl Node {
                     is_voter: is_voter(metrics, *id),
                     lag: lag(metrics, *id),
                     heard_ms_ago: self.last_heard_ms_ago(*id),
-                    remark: self.remark(metrics, *id),
+                    remark: String::new(),
                     says,
                     announced,
                     excludes,
                 }
             }
         });
-        join_all(members).await
+        let (mut members, mut remarks) = futures::future::join(join_all(members), remarks).await;
+        for member in &mut members {
+            member.remark = remarks.remove(&member.id).unwrap_or_default();
+        }
+        members
     }
 
-    fn remark(&self, metrics: &Metrics, id: u64) -> String {
-        let set_back = self.group.peers.set_back(id).filter(|_| metrics.state == ServerState::Leader);
-        set_back.unwrap_or_default().to_owned()
+    /// Why members get no entries from the leader although they answer. Only the leader knows, so the others ask it.
+    async fn remarks(&self, metrics: &Metrics) -> BTreeMap<u64, String> {
+        let leader = metrics.current_leader.filter(|leader| *leader != self.id());
+        let record = leader.and_then(|leader| Some((leader, metrics.membership_config.get_node(&leader)?)));
+        let Some((leader, record)) = record else { return self.group.remarks() };
+        match self.group.peers.get(leader, record).call(Request::Remarks, STATUS_MAX).await {
+            Ok(Answer::Remarks(remarks)) => remarks.into_iter().collect(),
+            // That the leader does not answer is told with the leader.
+            _ => BTreeMap::new(),
+        }
     }
 
     /// Whether a member says that this node is no member. Asks again if it has said so: it may know better by now.

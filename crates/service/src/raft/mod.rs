@@ -20,6 +20,7 @@ mod freshness;
 mod group;
 mod joining;
 mod leadership;
+mod listed;
 mod log;
 mod log_reader;
 mod log_store;

@@ -17,10 +17,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
+use tracing::info;
 
 use super::compaction::Compaction;
-use super::group::{Group, confirmed, name};
-use super::joining::check_data;
+use super::group::{Group, confirmed, in_words, name};
+use super::listed::check_data;
 use super::log_reader::Evictor;
 use super::log_store::{APPEND_BYTES_MAX, LogStore};
 use super::machine::{Machine, Shared};
@@ -330,9 +331,11 @@ impl Node {
     pub fn status(&self) -> Status {
         let receiver = self.raft.metrics();
         let metrics = receiver.borrow_watched();
+        // openraft calls it a learner. A leader that adds a node calls it before the node knows the members.
+        let is_waiting = metrics.membership_config.nodes().next().is_none() && metrics.current_leader.is_none();
         Status {
             node: metrics.id,
-            role: role(metrics.state),
+            role: if is_waiting { Role::Waiting } else { role(metrics.state) },
             term: metrics.current_term,
             commit: metrics.local_committed.map_or(0, |id| id.index),
             applied: self.applied().map_or(0, |id| id.index),
@@ -520,9 +523,16 @@ async fn purge(
 /// Whenever the membership changes, sets `alone` (true if this node is the only member) and the addresses of the peers.
 async fn follow_members(raft: Raft<TypeConfig, Machine>, node: u64, alone: Arc<AtomicBool>, peers: Peers) {
     let mut metrics = raft.server_metrics();
+    let mut known = String::new();
     loop {
         {
             let membership = metrics.borrow_watched().membership_config.clone();
+            let members = in_words(&membership);
+            let is_alone_from_the_start = known.is_empty() && membership.nodes().count() <= 1;
+            if members != known && !is_alone_from_the_start {
+                info!("the members of the cluster are now {members}");
+            }
+            known = members;
             alone.store(membership.nodes().map(|(id, _)| *id).eq([node]), Ordering::Relaxed);
             peers.follow(membership.nodes());
         }

@@ -20,10 +20,19 @@ impl Node {
         voters.await.unwrap_or(false)
     }
 
+    /// Like [`Node::find`]. A node that waits to be added is told from one that nobody knows.
+    async fn find_added(&self, name: &str) -> Result<u64, MemberError> {
+        let found = self.find(name);
+        match found.is_err() && self.waiting().await.iter().any(|waits| waits.record.name == name) {
+            true => Err(MemberError::NotAdded { name: name.to_owned() }),
+            false => found,
+        }
+    }
+
     async fn make(&self, change: MemberChange) -> Result<(), MemberError> {
         match change {
             MemberChange::Add { name } => self.add(&name).await.map(drop),
-            MemberChange::Promote { member } => self.promote(self.find(&member)?).await,
+            MemberChange::Promote { member } => self.promote(self.find_added(&member).await?).await,
             MemberChange::Remove { member } => self.remove(self.find(&member)?).await,
             MemberChange::Update { member, name, peer_address, client_address } => {
                 // An empty field of the record stays as it is.
@@ -57,6 +66,12 @@ impl Replica for Node {
 
     fn status(&self) -> Status {
         self.status()
+    }
+
+    fn name(&self) -> String {
+        let metrics = self.group.metrics();
+        let known = metrics.membership_config.get_node(&self.id()).map(|record| record.name.clone());
+        known.unwrap_or_else(|| self.group.peers.record().name)
     }
 
     fn leader(&self) -> Option<Leader> {

@@ -33,7 +33,7 @@ impl Node {
 /// `waits`: for what this node waits, if it is no member yet.
 fn cluster(id: u64, me: u64, leader: Option<u64>, waits: &str, members: &[Member]) -> Cluster {
     let last_log = leader.and_then(|leader| says(members, leader)).and_then(|says| says.last_log);
-    let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, last_log, member)).collect();
+    let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, leader, last_log, member)).collect();
     shown.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
     let waiting = distinct(members.iter().flat_map(|member| member.announced.iter().cloned()));
     // A node that was just added announces itself until it has heard of it.
@@ -88,8 +88,10 @@ fn joining(Announcement { node, record, .. }: Announcement) -> Joining {
 }
 
 /// `last_log`: the last entry of the leader, if it answers.
-fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
+fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) -> views::Member {
     let record = &member.record;
+    // A node that was elected, and hears from no majority, does not know what the others have.
+    let lag = member.lag.filter(|_| leader == Some(me));
     let known = views::Member {
         id: member.id,
         name: record.name.clone(),
@@ -102,7 +104,7 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
     };
     let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
     match &member.says {
-        Err(error) => views::Member { lag: member.lag, error: error.clone(), ..known },
+        Err(error) => views::Member { lag, error: error.clone(), ..known },
         Ok(says) => {
             let behind = last_log.map(|last| next(Some(last)).saturating_sub(next(says.last_log)));
             views::Member {
@@ -114,7 +116,7 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
                 leader: says.leader,
                 // A node that has never voted names itself, in term 0.
                 voted_for: (says.term > 0).then_some(says.voted_for),
-                lag: behind.or(member.lag),
+                lag: behind.or(lag),
                 ..known
             }
         }
@@ -131,7 +133,17 @@ fn no_leader(me: u64, members: &[views::Member]) -> String {
         let silent: Vec<&str> = silent.iter().map(|voter| voter.name.as_str()).collect();
         sentence += &format!("; no answer from {}", silent.join(", "));
     }
-    if let Some(leads) = answer.iter().find(|voter| voter.role == "leader") {
+    let name =
+        |id| members.iter().find(|member| member.id == id).map_or(format!("node {id}"), |voter| voter.name.clone());
+    let leads = answer.iter().find(|voter| voter.role == "leader");
+    // A follower goes on to name a leader that is gone until another one is elected. With a majority that is soon.
+    let follows = |voter: &&&views::Member| voter.id != me && voter.leader.is_some_and(|leader| leader != me);
+    if let (None, Some(voter)) = (leads, answer.iter().find(follows).filter(|_| answer.len() >= needed))
+        && let Some(leader) = voter.leader
+    {
+        sentence = format!("{} follows {}, which this node does not hear; {sentence}", voter.name, name(leader));
+    }
+    if let Some(leads) = leads {
         sentence += &match leads.id == me {
             true => format!("; {} was elected, and hears from no majority", leads.name),
             false => format!(
@@ -141,8 +153,6 @@ fn no_leader(me: u64, members: &[views::Member]) -> String {
             ),
         };
     }
-    let name =
-        |id| members.iter().find(|member| member.id == id).map_or(format!("node {id}"), |voter| voter.name.clone());
     let votes = answer.iter().filter_map(|voter| {
         let voted_for = voter.voted_for?;
         Some(format!("{} for {} in term {}", voter.name, name(voted_for), voter.term))
@@ -208,6 +218,18 @@ mod tests {
     }
 
     #[test]
+    fn a_leader_that_no_majority_confirms_does_not_know_how_far_others_are_behind() {
+        let mut members = vec![
+            member(1, "a", Ok(status(Role::Leader, 4, 100, Some(1), 1))),
+            member(2, "b", Err("it did not answer for 500 ms")),
+        ];
+        (members[0].lag, members[1].lag) = (Some(0), Some(3));
+        let lags = |leader| cluster(5, 1, leader, "", &members).members.into_iter().map(|member| member.lag);
+        assert_eq!(lags(Some(1)).collect::<Vec<_>>(), [Some(0), Some(3)]);
+        assert_eq!(lags(None).collect::<Vec<_>>(), [None, None], "the others may have a leader");
+    }
+
+    #[test]
     fn a_sentence_says_why_there_is_no_leader() {
         let why = |members: &[Member]| cluster(5, 1, None, "", members).no_leader;
         let down = "no connection to b:1: refused";
@@ -225,6 +247,15 @@ mod tests {
             why(&members),
             "2 of 3 voters answer, and 2 are needed; no answer from b; last votes: a for a in term 4, c for c in term 4"
         );
+        members[2].says = Ok(status(Role::Follower, 4, 9, Some(2), 2));
+        assert_eq!(
+            why(&members),
+            "c follows b, which this node does not hear; 2 of 3 voters answer, and 2 are needed; no answer from b; last votes: a \
+             for a in term 4, c for b in term 4"
+        );
+        members[2].says = Ok(status(Role::Follower, 4, 9, Some(1), 1));
+        assert!(why(&members).starts_with("2 of 3 voters answer"), "c follows this node");
+        members[2].says = Ok(status(Role::Candidate, 4, 9, None, 3));
         members[2].excludes = true;
         assert!(why(&members).starts_with("2 of 3 voters answer"), "a member without a leader may be behind");
         members[2].says = Ok(status(Role::Follower, 5, 9, Some(2), 2));

@@ -63,16 +63,21 @@ async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins>
              --join); for that, start it with an empty folder"
         );
     }
-    let host = host.clone();
+    let (host, named) = (host.clone(), peers.map(others).unwrap_or_default());
     Some(Box::pin(async move {
         match (beginning, is_empty) {
-            (Beginning::GoOn, _) => {}
-            (Beginning::Cluster(list), true) => host.node().form(list).await?,
-            (Beginning::Cluster(_), false) => host.node().check_own_address().await,
-            (Beginning::Join(address), true) => host.node().join(address).await?,
-            (Beginning::Join(_), false) => host.node().rejoin().await?,
+            (Beginning::GoOn, _) => Ok(()),
+            (Beginning::Cluster(list), true) => host.node().form(list).await,
+            (Beginning::Join(address), true) => host.node().join(address).await,
+            (Beginning::Cluster(_), false) => {
+                host.node().check_own_address().await;
+                host.node().watch_named(&named).await
+            }
+            (Beginning::Join(_), false) => {
+                let node = host.node();
+                futures::try_join!(node.rejoin(), node.watch_named(&named)).map(drop)
+            }
         }
-        Ok(())
     }))
 }
 

@@ -98,6 +98,54 @@ fn what_was_meant_for_a_broken_connection_is_not_sent_on_the_next_one() {
     "#]]);
 }
 
+/// Otherwise the lock of a client that ends while its server is stopped stays closed until the lease ends.
+#[test]
+fn a_close_that_a_silent_server_does_not_answer_is_sent_to_another_one() {
+    let mut driver = Driver::holding();
+    driver.session.set_alternatives(true);
+    driver.after(1_000).close();
+    driver.says(expect![[r#"
+        Lost(Closed)
+        > 2 (seen 1): close
+    "#]]);
+    assert_eq!(driver.session.next_wake(), Some(driver.now + 1_500));
+    driver.after(1_499).says(expect![""]);
+    driver.after(1).says(expect![[r#"
+        Connect to another
+    "#]]);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.says(expect![[r#"
+        > open 9 attempt=2 resume=true
+        > 2 (seen 1): close
+    "#]]);
+    // The next one opens the session, and falls silent.
+    driver.after(1_499).says(expect![""]);
+    driver.after(1).says(expect![[r#"
+        Connect to another
+    "#]]);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.said();
+    driver.answer(2, Answer::Closed);
+    driver.says(expect![[r#"
+        Disconnect
+        Finished { confirmed: true }
+    "#]]);
+}
+
+#[test]
+fn a_close_does_not_wait_longer_than_the_keep_alive_before_it() {
+    let mut driver = Driver::opened();
+    driver.session.set_alternatives(true);
+    driver.after(3_000);
+    driver.after(1_400).close();
+    driver.said();
+    driver.after(100).says(expect![[r#"
+        Connect to another
+    "#]]);
+}
+
 #[test]
 fn with_other_servers_a_silent_one_is_given_up_after_a_sixth_of_the_lease() {
     let mut driver = Driver::opened();

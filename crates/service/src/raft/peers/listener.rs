@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::heard::Heard;
 use super::limiter::Limiter;
@@ -263,6 +263,10 @@ impl Door {
                 let announced = self.group.peers.announced();
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Announced(announced) }))
             }
+            Request::Remarks => {
+                let remarks = self.group.remarks().into_iter().collect();
+                Box::pin(std::future::ready(Reply { id, answer: Answer::Remarks(remarks) }))
+            }
             Request::Update { record } => {
                 let group = self.group.clone();
                 Box::pin(async move {
@@ -278,6 +282,7 @@ impl Door {
     /// Receives a snapshot, and installs it. Returns this node's vote.
     async fn install(&self, reader: &mut Reader) -> Result<record::Vote, LinkError> {
         let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
+        info!(index = meta.last.map(|last| last.index), "a snapshot of another node has arrived");
         let meta = edge::meta(meta).map_err(LinkError::Failed)?;
         let state = self.restore(received).await?;
         let snapshot = Snapshot { meta, snapshot: Chunks::Restored(Box::new(state)) };

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// What is wrong with a node that was set back, and what to do.
-pub const SET_BACK: &str = "no longer has entries that it had acknowledged to this leader: its data folder was set back or \
+pub const SET_BACK: &str = "no longer has entries that it had acknowledged to the leader: its data folder was set back or \
                             damaged; it gets no more entries; remove the node, empty its folder, and add it again; if its \
                             newer folder is still there, start it with that one";
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use tracing::info;
 
 use super::link::{Link, Reader};
 use super::peer::Peer;
@@ -38,7 +39,9 @@ pub(super) async fn send(
 ) -> Result<Vote, LinkError> {
     let unreadable = |error: &dyn std::fmt::Display| LinkError::Failed(format!("a snapshot cannot be read: {error}"));
     let meta = SnapshotMeta::from(&snapshot.meta);
+    let index = meta.last.map(|last| last.index);
     let Link { mut reader, mut writer, .. } = peer.dial_for_snapshot().await?;
+    info!(node = peer.id, index, "a snapshot is sent to another node");
     writer.send(wire::encode(&SnapshotFrame::Begin { vote, meta })).await?;
 
     let (give, mut chunks) = mpsc::channel::<io::Result<Vec<u8>>>(CHUNKS_AHEAD);

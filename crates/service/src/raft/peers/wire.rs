@@ -243,6 +243,8 @@ pub enum Request<'a> {
     Update {
         record: NodeRecord,
     },
+    /// Asks the leader which members get no entries from it although they answer.
+    Remarks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -311,6 +313,8 @@ pub enum Answer {
     Updated(Result<(), String>),
     /// The node cannot answer: it has stopped, or could not read the request.
     Failed(String),
+    /// To Remarks: ids of members, and why each of them gets no entries, as a sentence without a subject.
+    Remarks(Vec<(u64, String)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -121,18 +121,20 @@ async fn a_node_that_was_set_back_is_shown_and_goes_on_when_its_folder_is_whole_
     let whole = std::mem::replace(&mut seats[back].disk, early);
     nodes.insert(back, seats[back].open(Beginning::Waits).await);
     let lead = nodes[leads].id();
-    let remark = async |nodes: &[Node]| {
-        let lead = nodes.iter().find(|node| node.id() == lead).unwrap();
-        let members = lead.cluster_view().await.members;
+    let remark = async |node: &Node| {
+        let members = node.cluster_view().await.members;
         members.into_iter().find(|member| member.id == id).unwrap().remark
     };
-    until("the leader shows it", async || remark(&nodes).await.contains("remove the node, empty its folder")).await;
+    let told = "remove the node, empty its folder";
+    until("the leader shows it", async || remark(&nodes[leads]).await.contains(told)).await;
+    let other = (leads + 2) % 3;
+    until("a follower passes it on", async || remark(&nodes[other]).await.contains(told)).await;
     let gone = nodes.remove(back);
     stop([gone]).await;
     seats[back].disk = whole;
     nodes.insert(back, seats[back].open(Beginning::Waits).await);
     timeout(LONG, agree(&all(&nodes), 39)).await.unwrap();
     assert_eq!(nodes[leader(&all(&nodes)).await].id(), lead);
-    assert_eq!(remark(&nodes).await, "");
+    assert_eq!((remark(&nodes[leads]).await, remark(&nodes[other]).await), (String::new(), String::new()));
     stop(nodes).await;
 }

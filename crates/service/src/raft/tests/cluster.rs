@@ -547,7 +547,7 @@ async fn a_follower_that_was_set_back_is_refused() {
     stop([stopped]).await;
     seats[back].disk = early;
     nodes.insert(back, seats[back].open(Beginning::Waits).await);
-    let expected = format!("node {id} no longer has entries that it had acknowledged to this leader");
+    let expected = format!("node {id} no longer has entries that it had acknowledged to the leader");
     let says = || seats[leads].warned.lock().unwrap().iter().any(|line| line.starts_with(&expected));
     let said = timeout(LONG, async {
         while !says() {
