@@ -35,7 +35,7 @@ export function mount(root, {rest, about}, {api, setTitle}) {
   function showLinks(spec, breaks) {
     fill(links,
       el('a', {class: 'button primary', href: runAddress(spec)}, 'Run it'),
-      algorithm.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify({algorithm: name, n: Math.min(3, spec.n ?? 3)})})}, 'Step by hand'),
+      el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify({algorithm: name, n: Math.min(3, spec.n ?? 3)})})}, 'Step by hand'),
       el('a', {class: 'button', href: address('check', [], {v: VERSION, spec: JSON.stringify({algorithm: name})})}, 'Check it'),
       breaks && el('a', {class: 'button', title: breaks.title, href: breaks.kind === 'challenge' ? address('challenge', [breaks.id]) : address('run', [], {v: VERSION, scenario: breaks.name})}, breaks.kind === 'challenge' ? 'Break it yourself' : 'See it break'));
   }

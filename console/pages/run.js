@@ -166,7 +166,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
         const copying = button('Copy', () => copy(run.command, copying), {class: 'button', 'aria-label': 'Copy the command'});
         return el('p', {class: 'command'}, el('code', {tabindex: '0'}, run.command), copying);
       }),
-      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step a new group by hand')));
+      el('div', {class: 'row'}, link, el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step a new group by hand')));
   }
 
   const given = specOf(query);

@@ -36,7 +36,7 @@ test('a run beside another keeps all but the algorithm and what it does not know
 
 test('moments are asked only of runs that can be repeated', () => {
   assert.deepEqual(momentsOf({algorithm: 'a'}, {family: 'mutex'}), {source: {spec: {algorithm: 'a'}}, why: null});
-  assert.equal(momentsOf({algorithm: 'heartbeat'}, {family: 'detector'}).source, null);
+  assert.equal(momentsOf({algorithm: 'record-append'}, {family: 'append'}).source, null);
 });
 
 test('faults are written as the simulator reads them', () => {

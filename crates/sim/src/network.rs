@@ -164,6 +164,7 @@ impl Network {
     /// The network as data.
     pub fn traced(&self) -> baton_trace::Network {
         baton_trace::Network {
+            clock_rates: None,
             order: Some(if self.fifo { TracedOrder::Fifo } else { TracedOrder::Unordered }),
             member: None,
             notes: baton_trace::notes(serde_json::json!({

@@ -9,6 +9,7 @@ use baton_protocol::{Group, ProcessId, Protocol};
 use baton_trace::{Event, Header, Record, TracedOrder, Unit, is_counterexample};
 use serde::Serialize;
 
+use self::beats::Beats;
 use self::repeat::{Elects, Repeat};
 use crate::oracle::mutex::Violation;
 use crate::stage::{Action, Shown, Stage};
@@ -92,6 +93,8 @@ pub enum ReplayError {
     /// The last record is missing.
     #[error("the trace is cut off after {records} records; its last one must be `end`")]
     CutOff { records: usize },
+    #[error("the trace has `clock_rates`, but not a positive one for each of its {processes} processes")]
+    Clocks { processes: usize },
     #[error("the trace has no record {seq}")]
     NoRecord { seq: u64 },
     /// The steps fit, but do not lead to the violation in the trace.
@@ -190,6 +193,10 @@ impl<T, F: FnOnce(&mut dyn Repeated) -> Result<T, ReplayError>> Visitor for Look
         let elects = Elects { rule: group.elects, survivors: group.survivors.clone() };
         (self.part)(&mut Repeat::new(Stage::election(group), self.replay.fifo()?, self.replay.records, Some(elects)))
     }
+
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
+        (self.part)(&mut self.replay.beats(about, group)?)
+    }
 }
 
 /// A record that is no step of a process, in words.
@@ -235,6 +242,15 @@ impl Replay<'_> {
             Some(TracedOrder::Unordered) | None => Ok(false),
             Some(TracedOrder::Unknown(found)) => Err(ReplayError::Order { found: found.clone() }),
         }
+    }
+
+    /// The trace of a real group does not have the clocks of its processes.
+    fn beats<D: Detector>(&self, about: &'static About, group: Group<D>) -> Result<Beats<'_, D>, ReplayError> {
+        if self.header.unit != Unit::T {
+            return Err(unsupported(about));
+        }
+        self.check_size(about, &group)?;
+        Beats::new(about.name, self.header, self.records, group)
     }
 
     fn go<P: Protocol>(self, stage: Stage<P>, elects: Option<Elects>) -> Result<Replayed, ReplayError> {
@@ -288,14 +304,8 @@ impl Visitor for Replay<'_> {
         Err(unsupported(about))
     }
 
-    /// The trace of a simulated run does not have the clocks of the processes. In the checker all clocks show the same
-    /// time.
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
-        if !self.header.is_dated_by_ticks() {
-            return self.unsupported(about);
-        }
-        self.check_size(about, &group)?;
-        beats::repeat(self.header, self.records, &group)
+        self.beats(about, group)?.repeat()
     }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
@@ -312,7 +322,7 @@ impl Visitor for Replay<'_> {
 
 fn unsupported(about: &'static About) -> ReplayError {
     let reason = match about.family {
-        Family::Detector => "its processes use their own clocks, and the trace has only the time of the simulator",
+        Family::Detector => "its processes use their own clocks, which are not in the trace",
         Family::Append => "the trace format has no events for appends and their offsets",
         Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
     };

@@ -20,8 +20,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A stage has no time: a running timer may fire at any moment, and a message may stay in flight for any time. A stage
-//! has no randomness: [`Action::Choose`] sets the outcomes of choices. Actions mean what [`Protocol`] and
+//! A stage has no time: a running timer may fire at any moment, and a message may stay in flight for any time. A process
+//! that needs a clock has it in its own state, as failure detectors do ([`Watcher`](baton_protocol::detector::Watcher)):
+//! the clock of a process goes on when its timer fires. A stage has no randomness: [`Action::Choose`] sets the outcomes of choices. Actions mean what [`Protocol`] and
 //! [`Start::Recovered`] say:
 //!
 //! - A crash stops the timers of the process and loses the messages to it. Its user then neither waits nor is inside.
@@ -90,7 +91,7 @@ impl<P: Protocol> Stage<P> {
         Stage {
             clients: group.clients,
             processes: (0..group.processes).map(&group.make).collect(),
-            oracles: Oracles::new(group.processes, group.clients),
+            oracles: Oracles::new(group.processes, group.clients, words.detects),
             make: Arc::from(group.make),
             words,
             down: BTreeSet::new(),
@@ -197,7 +198,8 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn deliver(&mut self, message: u64, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
-        self.oracles.receive(message, self.in_flight[self.place(message)?].to);
+        let Envelope { from, to, .. } = self.in_flight[self.place(message)?];
+        self.oracles.receive(message, from, to);
         let envelope = self.take(message)?;
         told.push(Effect::Delivered(envelope.clone()));
         let Envelope { from, to, payload, .. } = envelope;
@@ -256,6 +258,7 @@ impl<P: Protocol> Stage<P> {
         }
         self.detectors.change(process);
         self.detectors.begin_anew(process, self.processes.len());
+        self.oracles.recover(process, self.processes.len());
         told.push(Effect::Recovered { process });
         // These messages belong to the earlier incarnation. The crash has already lost the messages to the process.
         self.lose_those(|envelope| envelope.from == process, told);
@@ -357,6 +360,11 @@ impl<P: Protocol> Stage<P> {
                 let files: Vec<_> = live.filter_map(|(id, replica)| Some((id, (self.words.file)(replica)?))).collect();
                 self.oracles.appended(*process, *offset, &files)
             }
+            Effect::Suspected { process, peer } => self.oracles.suspect(*process, *peer),
+            Effect::Trusted { process, peer } => {
+                self.oracles.trust(*process, *peer);
+                Vec::new()
+            }
             _ => Vec::new(),
         };
         told.push(event);
@@ -394,6 +402,9 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn check_detector(&self, by: ProcessId, of: ProcessId) -> Result<(), Refused> {
+        if self.words.detects {
+            return Err(Refused::Detects);
+        }
         self.check_process(by)?;
         self.check_process(of)?;
         if by == of { Err(Refused::OfItself { process: by }) } else { self.check_up(by) }
@@ -459,9 +470,17 @@ impl<P: Protocol> Stage<P> {
         self.oracles.leader(process)
     }
 
-    /// Whether the failure detector of `by` believes that `of` has crashed.
+    /// Whether the failure detector of `by` believes that `of` has crashed, or `by` itself if it is one.
     pub fn suspects(&self, by: ProcessId, of: ProcessId) -> bool {
-        self.detectors.suspects(by, of)
+        match self.oracles.suspicions() {
+            Some(suspicions) => suspicions.suspects(by, of),
+            None => self.detectors.suspects(by, of),
+        }
+    }
+
+    /// In a group of failure detectors: a live process that does not suspect a crashed one, and the crashed one.
+    pub fn unnoticed(&self) -> Option<(ProcessId, ProcessId)> {
+        self.oracles.suspicions()?.unnoticed(self.processes.len())
     }
 
     /// Faults and application messages so far.

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use baton_protocol::append::{self, Append, Slot};
+use baton_protocol::detector::{Detector, Opinion, Watcher};
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::{Choice, Group, ProcessId, Protocol, Ticks};
@@ -61,6 +62,16 @@ pub enum Effect<P: Protocol> {
         /// The index of the record in the file.
         offset: u64,
     },
+    /// A process, which is a failure detector, begins to suspect another one.
+    Suspected {
+        process: ProcessId,
+        peer: ProcessId,
+    },
+    /// A process, which is a failure detector, ends its suspicion of another one.
+    Trusted {
+        process: ProcessId,
+        peer: ProcessId,
+    },
     Crashed {
         process: ProcessId,
     },
@@ -105,6 +116,8 @@ pub struct Words<P: Protocol> {
     pub event: fn(ProcessId, P::Event) -> Effect<P>,
     /// The file of a replica. None if the process has no file.
     pub file: fn(&P) -> Option<&[Slot]>,
+    /// Whether the processes are failure detectors. Otherwise each has one that reports crashes to it.
+    pub detects: bool,
 }
 
 impl<P: Mutex> Stage<P> {
@@ -116,7 +129,7 @@ impl<P: Mutex> Stage<P> {
             Wish::Elect | Wish::Append(_) => None,
         };
         let event = |process, mutex::Event::Granted { fence }| Effect::Granted { process, fence, asked: false };
-        Stage::new(group, Words { command, event, file: |_| None })
+        Stage::new(group, Words { command, event, file: |_| None, detects: false })
     }
 }
 
@@ -128,7 +141,7 @@ impl<P: Election> Stage<P> {
             Wish::Request | Wish::Release | Wish::Append(_) => None,
         };
         let event = |process, election::Event::Elected { leader, term }| Effect::Elected { process, leader, term };
-        Stage::new(group, Words { command, event, file: |_| None })
+        Stage::new(group, Words { command, event, file: |_| None, detects: false })
     }
 }
 
@@ -140,6 +153,17 @@ impl<P: Append> Stage<P> {
             Wish::Request | Wish::Release | Wish::Elect => None,
         };
         let event = |process, append::Event::Appended { offset }| Effect::Appended { process, offset };
-        Stage::new(group, Words { command, event, file: P::file })
+        Stage::new(group, Words { command, event, file: P::file, detects: false })
+    }
+}
+
+impl<D: Detector> Stage<Watcher<D>> {
+    /// A group of failure detectors before its start.
+    pub fn detector(group: Group<Watcher<D>>) -> Self {
+        let event = |process, opinion| match opinion {
+            Opinion::Suspects(peer) => Effect::Suspected { process, peer },
+            Opinion::TrustsAgain(peer) => Effect::Trusted { process, peer },
+        };
+        Stage::new(group, Words { command: |_| None, event, file: |_| None, detects: true })
     }
 }

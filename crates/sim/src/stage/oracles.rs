@@ -9,6 +9,7 @@ use crate::oracle::causality::{Causality, Past};
 use crate::oracle::file::Files;
 use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
+use crate::oracle::suspicions::Suspicions;
 
 #[derive(Clone, Debug)]
 pub struct Oracles {
@@ -25,10 +26,13 @@ pub struct Oracles {
     /// For each process that waits for the offset of its record: the byte.
     appends: BTreeMap<ProcessId, u8>,
     bytes: BTreeSet<u8>,
+    /// None unless the processes are failure detectors.
+    suspicions: Option<Suspicions>,
 }
 
 impl Oracles {
-    pub fn new(processes: usize, clients: usize) -> Self {
+    /// `detects`: whether the processes are failure detectors.
+    pub fn new(processes: usize, clients: usize, detects: bool) -> Self {
         let watch_order = clients <= Causality::CLIENTS_MAX;
         Oracles {
             mutex: MutexJudge::new(clients, watch_order),
@@ -39,6 +43,7 @@ impl Oracles {
             files: Some(Files::default()),
             appends: BTreeMap::new(),
             bytes: BTreeSet::new(),
+            suspicions: detects.then(Suspicions::default),
         }
     }
 
@@ -85,7 +90,8 @@ impl Oracles {
         self.pasts.extend(past.map(|past| (copy, past)));
     }
 
-    pub fn receive(&mut self, message: u64, to: ProcessId) {
+    pub fn receive(&mut self, message: u64, from: ProcessId, to: ProcessId) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.hear(to, from));
         if let (Some(causality), Some(past)) = (&mut self.causality, self.pasts.get(&message)) {
             causality.receive(to, past);
         }
@@ -123,7 +129,27 @@ impl Oracles {
         judge.judge(files, false).map(|detail| ("safety", detail)).into_iter().collect()
     }
 
+    pub fn suspect(&mut self, process: ProcessId, peer: ProcessId) -> Vec<Violation> {
+        let mistake = self.suspicions.as_mut().and_then(|suspicions| suspicions.suspect(process, peer));
+        mistake.map(|detail| ("safety", detail)).into_iter().collect()
+    }
+
+    pub fn trust(&mut self, process: ProcessId, peer: ProcessId) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.trust(process, peer));
+    }
+
+    /// None unless the processes are failure detectors.
+    pub fn suspicions(&self) -> Option<&Suspicions> {
+        self.suspicions.as_ref()
+    }
+
+    /// `processes`: the number of all.
+    pub fn recover(&mut self, process: ProcessId, processes: usize) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.recover(process, processes));
+    }
+
     pub fn crash(&mut self, process: ProcessId) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.crash(process));
         self.appends.remove(&process);
         self.mutex.crash(process);
         self.leaders.gone(process);

@@ -133,6 +133,8 @@ impl Recorder {
             Effect::Elected { process, leader, term } => {
                 self.record(Some(*process), Event::Elected { leader: *leader, term: *term });
             }
+            Effect::Suspected { process, peer } => self.record(Some(*process), Event::Suspect { peer: *peer }),
+            Effect::Trusted { process, peer } => self.record(Some(*process), Event::Trust { peer: *peer }),
             // A trace has no event for these, or their action has one.
             Effect::Granted { asked: false, .. } | Effect::Appended { .. } | Effect::Copied(_) => {}
             Effect::TimerSet { .. } | Effect::TimerCancelled { .. } | Effect::Ready { .. } => {}
@@ -179,6 +181,7 @@ fn happens_at<P: Protocol>(effect: &Effect<P>) -> Option<ProcessId> {
         Effect::Granted { process, .. } | Effect::Elected { process, .. } | Effect::Appended { process, .. } => {
             Some(*process)
         }
+        Effect::Suspected { process, .. } => Some(*process),
         _ => None,
     }
 }

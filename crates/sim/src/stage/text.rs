@@ -25,6 +25,8 @@ impl<P: Protocol> fmt::Display for Effect<P> {
                 write!(f, "P{process} leader: {leader}{term}")
             }
             Effect::Appended { process, offset } => write!(f, "P{process} appended at {offset}"),
+            Effect::Suspected { process, peer } => write!(f, "P{process} suspects P{peer}"),
+            Effect::Trusted { process, peer } => write!(f, "P{process} trusts P{peer} again"),
             Effect::Crashed { process } => write!(f, "P{process} is down"),
             Effect::Recovered { process } => write!(f, "P{process} is up again"),
             Effect::Ready { process } => write!(f, "P{process} is ready"),
