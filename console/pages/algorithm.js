@@ -5,7 +5,7 @@ import {sentence} from '../lib/format.js';
 import {VERSION, address, runAddress} from '../lib/route.js';
 import {explainIn, explained} from '../lib/tooltip.js';
 import {createViewer} from '../run/viewer.js';
-import {counterparts, momentsOf} from '../run/spec.js';
+import {counterparts} from '../run/spec.js';
 
 /** The title of the claims, also in the pages of the documentation. */
 const SAID = 'Said and measured';
@@ -56,7 +56,7 @@ export function mount(root, {rest, about}, {api, setTitle}) {
     const {scene} = await api.post('/api/run', {spec}, {signal});
     const stage = el('div', {});
     fill(demo, stage);
-    const viewer = createViewer(stage, {api, scene, ...momentsOf(spec, algorithm), name: `A run of ${name}`, brief: true});
+    const viewer = createViewer(stage, {api, scene, source: {spec}, name: `A run of ${name}`, brief: true});
     close = viewer.destroy;
   }
 

@@ -8,7 +8,7 @@ import {explained} from '../lib/tooltip.js';
 import {createControls, refusal} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
-import {counterparts, groupOf, momentsOf, promisedBy, withAlgorithm} from '../run/spec.js';
+import {counterparts, groupOf, promisedBy, withAlgorithm} from '../run/spec.js';
 
 const FIRST = {algorithm: 'ricart-agrawala', n: 3, entries: 9};
 
@@ -112,9 +112,8 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
       reproduce(specs, runs));
     moment = createMoment(side, {api});
     watch = (at) => {
-      const {source, why} = momentsOf(specs[at], pairs[at].algorithm);
       watched = at;
-      moment.of(source, runs[at].scene, why);
+      moment.of({spec: specs[at]}, runs[at].scene);
     };
     diagrams = pairs.map(({run, spec, element}, at) => {
       const diagram = createDiagram(element, {

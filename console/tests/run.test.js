@@ -8,7 +8,7 @@ import {parse} from '../lib/route.js';
 import {halves, write} from '../run/faults.js';
 import {pausedAt} from '../run/shape.js';
 import {signsOf} from '../run/signs.js';
-import {applies, counterparts, fromForm, groupOf, groupOfSource, momentsOf, withAlgorithm} from '../run/spec.js';
+import {applies, counterparts, fromForm, groupOf, groupOfSource, withAlgorithm} from '../run/spec.js';
 import {readRefusal} from '../run/controls.js';
 import {agreement, costs, judged, promises} from '../run/verdict.js';
 
@@ -32,11 +32,6 @@ test('a run beside another keeps all but the algorithm and what it does not know
   const all = [{name: 'a', cured: null}, {name: 'a-1', cured: 'a'}, {name: 'b', cured: null}];
   assert.deepEqual([counterparts(all[0], all), counterparts(all[1], all), counterparts(all[2], all)].map((found) => found.map(({name}) => name)), [['a-1'], ['a'], []]);
   assert.deepEqual(groupOf({algorithm: 'a', n: 3, seed: 4, faults: []}), {algorithm: 'a', n: 3});
-});
-
-test('moments are asked only of runs that can be repeated', () => {
-  assert.deepEqual(momentsOf({algorithm: 'a'}, {family: 'mutex'}), {source: {spec: {algorithm: 'a'}}, why: null});
-  assert.equal(momentsOf({algorithm: 'record-append'}, {family: 'append'}).source, null);
 });
 
 test('faults are written as the simulator reads them', () => {

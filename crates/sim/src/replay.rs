@@ -1,6 +1,7 @@
 //! Repeats a trace step by step: gives the processes the same inputs in the same order, requires the same outputs, and
 //! judges the run again. The trace may come from the simulator or from the checker.
 
+use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
@@ -10,7 +11,7 @@ use baton_trace::{Event, Header, Record, TracedOrder, Unit, is_counterexample};
 use serde::Serialize;
 
 use self::beats::Beats;
-use self::repeat::{Elects, Repeat};
+use self::repeat::{Aim, Elects, Repeat};
 use crate::oracle::mutex::Violation;
 use crate::stage::{Action, Shown, Stage};
 
@@ -185,13 +186,18 @@ impl<T, F: FnOnce(&mut dyn Repeated) -> Result<T, ReplayError>> Visitor for Look
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.replay.check_size(about, &group)?;
-        (self.part)(&mut Repeat::new(Stage::mutex(group), self.replay.fifo()?, self.replay.records, None))
+        (self.part)(&mut Repeat::new(Stage::mutex(group), self.replay.fifo()?, self.replay.records, Aim::Lock))
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.replay.check_size(about, &group)?;
-        let elects = Elects { rule: group.elects, survivors: group.survivors.clone() };
-        (self.part)(&mut Repeat::new(Stage::election(group), self.replay.fifo()?, self.replay.records, Some(elects)))
+        let aim = Aim::Lead(Elects { rule: group.elects, survivors: group.survivors.clone() });
+        (self.part)(&mut Repeat::new(Stage::election(group), self.replay.fifo()?, self.replay.records, aim))
+    }
+
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.replay.check_size(about, &group)?;
+        (self.part)(&mut Repeat::new(Stage::append(group), self.replay.fifo()?, self.replay.records, Aim::Append))
     }
 
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
@@ -253,10 +259,10 @@ impl Replay<'_> {
         Beats::new(about.name, self.header, self.records, group)
     }
 
-    fn go<P: Protocol>(self, stage: Stage<P>, elects: Option<Elects>) -> Result<Replayed, ReplayError> {
+    fn go<P: Protocol>(self, stage: Stage<P>, aim: Aim) -> Result<Replayed, ReplayError> {
         let about = registry::find(&self.header.algorithm)?;
         let cycle_from = self.header.cycle_from();
-        let mut repeat = Repeat::new(stage, self.fifo()?, self.records, elects);
+        let mut repeat = Repeat::new(stage, self.fifo()?, self.records, aim);
         repeat.play(cycle_from)?;
         let end = self.records.last().and_then(|record| match &record.event {
             Event::End { reason, .. } => Some(reason.as_str()),
@@ -265,6 +271,10 @@ impl Replay<'_> {
         // A killed process writes no last record; the simulator and the checker always do.
         if end.is_none() && self.header.unit == Unit::T {
             return Err(ReplayError::CutOff { records: self.records.len() });
+        }
+        // No event was left, so all replicas have the same file.
+        if end == Some("quiet") {
+            repeat.judge_the_files();
         }
         let counterexample = is_counterexample(self.records);
         let claims = || self.records.iter().filter_map(claim);
@@ -310,21 +320,25 @@ impl Visitor for Replay<'_> {
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.check_size(about, &group)?;
-        self.go(Stage::mutex(group), None)
+        self.go(Stage::mutex(group), Aim::Lock)
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.check_size(about, &group)?;
-        let elects = Elects { rule: group.elects, survivors: group.survivors.clone() };
-        self.go(Stage::election(group), Some(elects))
+        let aim = Aim::Lead(Elects { rule: group.elects, survivors: group.survivors.clone() });
+        self.go(Stage::election(group), aim)
+    }
+
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.check_size(about, &group)?;
+        self.go(Stage::append(group), Aim::Append)
     }
 }
 
 fn unsupported(about: &'static About) -> ReplayError {
     let reason = match about.family {
         Family::Detector => "its processes use their own clocks, which are not in the trace",
-        Family::Append => "the trace format has no events for appends and their offsets",
-        Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
+        Family::Mutex | Family::Election | Family::Append => "this family of algorithms is not known to the replay",
     };
     ReplayError::Unsupported { algorithm: about.name, reason }
 }

@@ -35,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use baton_protocol::append::Slot;
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
 pub use baton_trace::{Action, Wish};
 
@@ -170,9 +171,9 @@ impl<P: Protocol> Stage<P> {
                 self.inside.remove(&process);
                 self.oracles.leave(process);
             }
-            Wish::Append(byte) => {
+            Wish::Append(number) => {
                 self.waiting.insert(process);
-                self.oracles.append(process, byte);
+                self.oracles.append(process, number);
                 self.spent.appended += 1;
             }
             Wish::Elect => {}
@@ -354,10 +355,9 @@ impl<P: Protocol> Stage<P> {
                 self.oracles.grant(*process, *fence)
             }
             Effect::Elected { process, leader, term } => self.oracles.elect(*process, *leader, *term),
-            Effect::Appended { process, offset } => {
-                self.waiting.remove(process);
-                let live = self.processes.iter().enumerate().filter(|(id, _)| !self.down.contains(id));
-                let files: Vec<_> = live.filter_map(|(id, replica)| Some((id, (self.words.file)(replica)?))).collect();
+            Effect::Appended { process, offset, asked } => {
+                *asked = self.waiting.remove(process);
+                let files = files(&self.processes, &self.down, self.words.file);
                 self.oracles.appended(*process, *offset, &files)
             }
             Effect::Suspected { process, peer } => self.oracles.suspect(*process, *peer),
@@ -369,6 +369,11 @@ impl<P: Protocol> Stage<P> {
         };
         told.push(event);
         told.extend(found.into_iter().map(|(property, detail)| Effect::Violated { property, detail }));
+    }
+
+    /// What is wrong with the files of the live replicas now, when no message will arrive and no timer will fire.
+    pub(crate) fn wrong_in_the_end(&self) -> Option<String> {
+        self.oracles.wrong_in_the_end(&files(&self.processes, &self.down, self.words.file))
     }
 
     fn number_message(&mut self) -> u64 {
@@ -409,6 +414,16 @@ impl<P: Protocol> Stage<P> {
         self.check_process(of)?;
         if by == of { Err(Refused::OfItself { process: by }) } else { self.check_up(by) }
     }
+}
+
+/// The files of the live replicas.
+fn files<'p, P: Protocol>(
+    processes: &'p [P],
+    down: &BTreeSet<ProcessId>,
+    file: fn(&P) -> Option<&[Slot]>,
+) -> Vec<(ProcessId, &'p [Slot])> {
+    let live = processes.iter().enumerate().filter(|(id, _)| !down.contains(id));
+    live.filter_map(|(id, replica)| Some((id, file(replica)?))).collect()
 }
 
 /// Access to the state of the stage.

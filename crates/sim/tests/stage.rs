@@ -194,7 +194,23 @@ fn a_detector_learns_a_new_rhythm_after_a_recovery() {
     let told = go(&mut stage, &[Action::Deliver { message: again }]);
     assert_eq!(told, ["P0 gets BEAT {start: 2} from P1", "P0 trusts P1 again"]);
     assert_eq!((part(&stage, "clock"), part(&stage, "last beat")), ("20".into(), "P1: 20".into()));
-    assert_eq!(part(&stage, "mean"), "P1: 10", "not 20, the time from the beat before the crash");
+    assert_eq!(part(&stage, "mean"), "P1: 10", "the time in which P1 was down does not count");
+}
+
+#[test]
+fn a_picture_of_many_detectors_has_those_with_the_earliest_deadlines() {
+    let mut stage = Stage::detector(Watcher::group(heartbeat::group(&Params::new(20, 1)).unwrap(), 1));
+    stage.start();
+    go(&mut stage, &[Action::Timer { process: 0, name: "Beat".into() }]);
+    // All but P7 to P10 are heard at 10.
+    let heard = |from: ProcessId| from > 0 && !(7..=10).contains(&from);
+    let to_p0 = stage.in_flight().iter().filter(|beat| beat.to == 0 && heard(beat.from));
+    let beats: Vec<Action> = to_p0.map(|beat| Action::Deliver { message: beat.id }).collect();
+    go(&mut stage, &beats);
+    let picture = stage.processes()[0].view();
+    let deadlines = serde_json::to_value(picture.parts.last()).unwrap()["value"].as_str().unwrap().to_owned();
+    assert!(deadlines.contains("P7: 11, P8: 11, P9: 11, P10: 11, P11: 21"), "{deadlines}");
+    assert!(deadlines.ends_with(", 3 more") && deadlines.matches(':').count() == 16, "{deadlines}");
 }
 
 /// In a group of detectors no report comes from elsewhere.

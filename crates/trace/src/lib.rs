@@ -233,6 +233,13 @@ pub enum Event {
     Cancel {
         req: u64,
     },
+    Append {
+        req: u64,
+    },
+    Appended {
+        req: u64,
+        offset: u64,
+    },
     Send {
         msg: u64,
         to: usize,

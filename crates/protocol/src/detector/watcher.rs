@@ -72,6 +72,9 @@ pub enum Opinion {
     TrustsAgain(ProcessId),
 }
 
+/// Most peers whose detectors are in a picture.
+const SHOWN_MAX: usize = 16;
+
 impl<D: Detector> Watcher<D> {
     /// The group in which each process runs a detector of `group` for each other process. `unit`: the number of ticks in
     /// the unit in which a process shows its times.
@@ -195,11 +198,19 @@ impl<D: Detector> Watcher<D> {
         }
     }
 
-    /// What the detectors know, one part for all peers: `deadline` is `P1: 21, P2: 22`.
+    /// What the detectors know, one part for all peers: `deadline` is `P1: 21, P2: 22`. In a large group only the peers
+    /// with the earliest deadlines are shown.
     fn watched(&self) -> Vec<Part> {
         let mut all: Vec<(Text, Vec<String>)> = Vec::new();
-        for peer in self.others() {
-            let Some(watch) = &self.watches[peer] else { continue };
+        let detectors = self.watches.iter().enumerate().filter_map(|(peer, watch)| Some((peer, watch.as_ref()?)));
+        let mut shown: Vec<(ProcessId, &Watch<D>)> = detectors.collect();
+        let left_out = shown.len().saturating_sub(SHOWN_MAX);
+        if left_out > 0 {
+            shown.sort_by_key(|(_, watch)| watch.detector.deadline());
+            shown.truncate(SHOWN_MAX);
+            shown.sort_by_key(|(peer, _)| *peer);
+        }
+        for (peer, watch) in shown {
             for Part { name, kind } in watch.detector.view(self.clock).parts {
                 let shown = match kind {
                     // All numbers of a detector are times.
@@ -215,6 +226,8 @@ impl<D: Detector> Watcher<D> {
                 }
             }
         }
+        let more = (left_out > 0).then(|| format!("{left_out} more"));
+        all.iter_mut().for_each(|(_, texts)| texts.extend(more.clone()));
         let part =
             |(name, texts): (Text, Vec<String>)| Part { name, kind: Kind::Field { value: texts.join(", ").into() } };
         all.into_iter().map(part).collect()

@@ -61,6 +61,8 @@ pub enum Effect<P: Protocol> {
         process: ProcessId,
         /// The index of the record in the file.
         offset: u64,
+        /// Whether the user waits for the offset. It does not after a crash.
+        asked: bool,
     },
     /// A process, which is a failure detector, begins to suspect another one.
     Suspected {
@@ -145,14 +147,21 @@ impl<P: Election> Stage<P> {
     }
 }
 
+/// The record with this number: its bytes, the lowest first, without zeros at the end. One byte up to 255.
+pub fn record(number: u64) -> Vec<u8> {
+    let bytes = number.to_le_bytes();
+    let length = bytes.iter().rposition(|&byte| byte != 0).map_or(1, |last| last + 1);
+    bytes[..length].to_vec()
+}
+
 impl<P: Append> Stage<P> {
     /// A record append group before its start.
     pub fn append(group: Group<P>) -> Self {
         let command = |wish| match wish {
-            Wish::Append(byte) => Some(append::Command::Append { data: vec![byte] }),
+            Wish::Append(number) => Some(append::Command::Append { data: record(number) }),
             Wish::Request | Wish::Release | Wish::Elect => None,
         };
-        let event = |process, append::Event::Appended { offset }| Effect::Appended { process, offset };
+        let event = |process, append::Event::Appended { offset }| Effect::Appended { process, offset, asked: false };
         Stage::new(group, Words { command, event, file: P::file, detects: false })
     }
 }

@@ -10,6 +10,7 @@ use crate::oracle::file::Files;
 use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
 use crate::oracle::suspicions::Suspicions;
+use crate::stage::effect::record;
 
 #[derive(Clone, Debug)]
 pub struct Oracles {
@@ -21,11 +22,11 @@ pub struct Oracles {
     leaders: Leaders,
     /// The leader that each process last reported.
     beliefs: BTreeMap<ProcessId, Option<ProcessId>>,
-    /// None after a user has appended a byte again: the oracle tells records apart by their content.
+    /// None after a user has appended a record again: the oracle tells records apart by their content.
     files: Option<Files>,
-    /// For each process that waits for the offset of its record: the byte.
-    appends: BTreeMap<ProcessId, u8>,
-    bytes: BTreeSet<u8>,
+    /// For each process that waits for the offset of its record: the number of the record.
+    appends: BTreeMap<ProcessId, u64>,
+    appended: BTreeSet<u64>,
     /// None unless the processes are failure detectors.
     suspicions: Option<Suspicions>,
 }
@@ -42,7 +43,7 @@ impl Oracles {
             beliefs: BTreeMap::new(),
             files: Some(Files::default()),
             appends: BTreeMap::new(),
-            bytes: BTreeSet::new(),
+            appended: BTreeSet::new(),
             suspicions: detects.then(Suspicions::default),
         }
     }
@@ -112,20 +113,25 @@ impl Oracles {
         found.map(|detail| ("safety", detail)).into_iter().collect()
     }
 
-    pub fn append(&mut self, process: ProcessId, byte: u8) {
-        self.appends.insert(process, byte);
-        if !self.bytes.insert(byte) {
+    pub fn append(&mut self, process: ProcessId, number: u64) {
+        self.appends.insert(process, number);
+        if !self.appended.insert(number) {
             self.files = None;
         }
         if let Some(files) = &mut self.files {
-            files.append(process, vec![byte]);
+            files.append(process, record(number));
         }
+    }
+
+    /// `files` are those of the live replicas. No message will arrive and no timer will fire.
+    pub fn wrong_in_the_end(&self, files: &[(ProcessId, &[Slot])]) -> Option<String> {
+        self.files.as_ref()?.judge(files, true)
     }
 
     /// `files` are those of the live replicas.
     pub fn appended(&mut self, process: ProcessId, offset: u64, files: &[(ProcessId, &[Slot])]) -> Vec<Violation> {
-        let (Some(byte), Some(judge)) = (self.appends.remove(&process), &mut self.files) else { return Vec::new() };
-        judge.told(vec![byte], offset);
+        let (Some(number), Some(judge)) = (self.appends.remove(&process), &mut self.files) else { return Vec::new() };
+        judge.told(record(number), offset);
         judge.judge(files, false).map(|detail| ("safety", detail)).into_iter().collect()
     }
 

@@ -102,7 +102,7 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn wishes(&self, process: ProcessId, actions: &mut Vec<Action>) {
-        let appended = Wish::Append(self.spent.appended as u8);
+        let appended = Wish::Append(self.spent.appended.into());
         for wish in [Wish::Request, Wish::Release, Wish::Elect, appended] {
             if (self.words.command)(wish).is_some() && self.check_wish(process, wish).is_ok() {
                 actions.push(Action::User { process, wish });
