@@ -2,7 +2,7 @@
 
 import {el, fill} from '../lib/dom.js';
 import {label} from '../lib/tooltip.js';
-import {isBroken, look, news} from './lamp.js';
+import {look, news} from './lamp.js';
 
 /** The row of lamps. Its changes are read aloud. */
 export function createLamps() {
@@ -25,7 +25,7 @@ export function createLamps() {
             el('span', {class: 'lamp-bulb', 'aria-hidden': 'true'}),
             el('span', {class: 'lamp-name'}, label(lamp.property)),
             el('span', {class: 'lamp-word'}, word),
-            isBroken(lamp) && lamp.detail ? el('span', {class: 'lamp-detail'}, lamp.detail) : null,
+            lamp.detail ? el('span', {class: 'lamp-detail'}, lamp.detail) : null,
           );
         }),
       );

@@ -14,16 +14,12 @@ const COUNT_WORDS = {
   app_messages: 'Application messages',
 };
 
-/** The families that can be driven by hand. */
-export const byHand = (algorithms) => algorithms.filter((algorithm) => algorithm.family !== 'detector');
-
 /** `onStart(spec, rules)`. */
 export function createSetup({algorithms, spec, rules, onStart}) {
-  const offered = byHand(algorithms);
-  const known = (name) => offered.find((algorithm) => algorithm.name === name);
+  const known = (name) => algorithms.find((algorithm) => algorithm.name === name);
   const about = el('p', {class: 'muted setup-about'});
   const variants = el('div', {class: 'setup-variants'});
-  const options = offered.map(({name, card, broken}) => ({value: name, text: broken ? `${name} (broken on purpose)` : name, group: card}));
+  const options = algorithms.map(({name, card, broken}) => ({value: name, text: broken ? `${name} (broken on purpose)` : name, group: card}));
   const algorithm = select(options, spec.algorithm, () => chosen(true));
   const n = el('input', {type: 'number', min: 1, max: N_MAX, step: 1, required: true, value: spec.n ?? 3, inputmode: 'numeric'});
   const coordinators = el('input', {

@@ -5,7 +5,7 @@ import {sentence} from '../lib/format.js';
 import {VERSION, address, runAddress} from '../lib/route.js';
 import {explainIn, explained} from '../lib/tooltip.js';
 import {createViewer} from '../run/viewer.js';
-import {counterparts, momentsOf} from '../run/spec.js';
+import {counterparts} from '../run/spec.js';
 
 /** The title of the claims, also in the pages of the documentation. */
 const SAID = 'Said and measured';
@@ -35,7 +35,7 @@ export function mount(root, {rest, about}, {api, setTitle}) {
   function showLinks(spec, breaks) {
     fill(links,
       el('a', {class: 'button primary', href: runAddress(spec)}, 'Run it'),
-      algorithm.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify({algorithm: name, n: Math.min(3, spec.n ?? 3)})})}, 'Step by hand'),
+      el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify({algorithm: name, n: Math.min(3, spec.n ?? 3)})})}, 'Step by hand'),
       el('a', {class: 'button', href: address('check', [], {v: VERSION, spec: JSON.stringify({algorithm: name})})}, 'Check it'),
       breaks && el('a', {class: 'button', title: breaks.title, href: breaks.kind === 'challenge' ? address('challenge', [breaks.id]) : address('run', [], {v: VERSION, scenario: breaks.name})}, breaks.kind === 'challenge' ? 'Break it yourself' : 'See it break'));
   }
@@ -56,7 +56,7 @@ export function mount(root, {rest, about}, {api, setTitle}) {
     const {scene} = await api.post('/api/run', {spec}, {signal});
     const stage = el('div', {});
     fill(demo, stage);
-    const viewer = createViewer(stage, {api, scene, ...momentsOf(spec, algorithm), name: `A run of ${name}`, brief: true});
+    const viewer = createViewer(stage, {api, scene, source: {spec}, name: `A run of ${name}`, brief: true});
     close = viewer.destroy;
   }
 

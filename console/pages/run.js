@@ -8,7 +8,7 @@ import {explained} from '../lib/tooltip.js';
 import {createControls, refusal} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
-import {besides, groupOf, momentsOf, promisedBy} from '../run/spec.js';
+import {besides, groupOf, promisedBy} from '../run/spec.js';
 
 const FIRST = {algorithm: 'ricart-agrawala', n: 3, entries: 9};
 
@@ -114,9 +114,8 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
       reproduce(specs, runs));
     moment = createMoment(side, {api});
     watch = (at) => {
-      const {source, why} = momentsOf(specs[at], pairs[at].algorithm);
       watched = at;
-      moment.of(source, runs[at].scene, why);
+      moment.of({spec: specs[at]}, runs[at].scene);
     };
     diagrams = pairs.map(({run, name, element}, at) => {
       const diagram = createDiagram(element, {
@@ -170,7 +169,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
         const copying = button('Copy', () => copy(run.command, copying), {class: 'button', 'aria-label': 'Copy the command'});
         return el('p', {class: 'command'}, el('code', {tabindex: '0'}, run.command), copying);
       }),
-      el('div', {class: 'row'}, link, algorithms.get(specs[0].algorithm)?.family !== 'detector' && el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step a new group by hand')));
+      el('div', {class: 'row'}, link, el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify(groupOf(specs[0]))})}, 'Step a new group by hand')));
   }
 
   const given = specOf(query);

@@ -72,15 +72,6 @@ export function promisedBy(algorithm, algorithms) {
   return {promises: [...(healthy?.promises ?? []), ...(algorithm?.promises ?? [])]};
 }
 
-/** What the moments of a run are asked of: `{source}`, or `{source: null, why}` for the families that no replay repeats. */
-export function momentsOf(spec, algorithm) {
-  const why = {
-    detector: 'a run of a detector cannot be repeated, because its processes use their own clocks',
-    append: 'a run of record append cannot be repeated, because a trace has no events for appends',
-  }[algorithm?.family];
-  return why ? {source: null, why} : {source: {spec}, why: null};
-}
-
 /** The part of a spec that says which group it is. The page for steps by hand needs no more. */
 export function groupOf({algorithm, n, variant, coordinators, votes}) {
   return JSON.parse(JSON.stringify({algorithm, n, variant, coordinators, votes}));

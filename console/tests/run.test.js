@@ -8,7 +8,7 @@ import {parse} from '../lib/route.js';
 import {halves, write} from '../run/faults.js';
 import {pausedAt} from '../run/shape.js';
 import {signsOf} from '../run/signs.js';
-import {applies, besides, counterparts, fromForm, groupOf, groupOfSource, momentsOf, withAlgorithm} from '../run/spec.js';
+import {applies, besides, counterparts, fromForm, groupOf, groupOfSource, withAlgorithm} from '../run/spec.js';
 import {readRefusal} from '../run/controls.js';
 import {agreement, costs, judged, promises} from '../run/verdict.js';
 
@@ -46,11 +46,6 @@ test('a run may stand beside its cure, and beside itself with the detector on or
   const [back] = besides({algorithm: 'a', 'no-detector': true}, healthy, [healthy]);
   assert.deepEqual(back, {value: 'detector', text: 'the detector on', spec: {algorithm: 'a'}, tags: [['', 'detector off'], ['', 'detector on']]});
   assert.deepEqual(besides({algorithm: 'd'}, all[2], all), [], 'a failure detector is nothing without its detector');
-});
-
-test('moments are asked only of runs that can be repeated', () => {
-  assert.deepEqual(momentsOf({algorithm: 'a'}, {family: 'mutex'}), {source: {spec: {algorithm: 'a'}}, why: null});
-  assert.equal(momentsOf({algorithm: 'heartbeat'}, {family: 'detector'}).source, null);
 });
 
 test('faults are written as the simulator reads them', () => {

@@ -63,6 +63,19 @@ fn a_clean_replay_tells_what_held() {
     let (status, again, told) = repeated("sim bully");
     assert_eq!((status, again), (Some(0), Some(0)));
     assert!(told.ends_with("repeated step by step\nheld: safety, liveness\n"), "{told}");
+    for run in ["sim record-append -n 3 --entries 9", "sim heartbeat --entries 2 --drift 0.02 --variant drift:2"] {
+        let (status, again, told) = repeated(run);
+        assert_eq!((status, again), (Some(0), Some(0)), "{run}");
+        assert!(told.ends_with("repeated step by step\nheld: safety, liveness\n"), "{told}");
+    }
+}
+
+#[test]
+fn a_detector_errs_in_a_replay_as_it_did_in_the_run() {
+    let run = "sim heartbeat --network async --ignore-assumptions --entries 20 --variant period:2+timeout:0.2";
+    let (status, again, told) = repeated(run);
+    assert_eq!((status, again), (Some(1), Some(1)), "{told}");
+    assert!(told.contains("\nsafety VIOLATED: P") && told.contains("held: liveness"), "{told}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::story::Story;
 use crate::system::{Action, Global, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process: its detectors of the other processes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watcher<D: Detector> {
     /// By the id of the watched process. None for the process itself.
     watches: Vec<Option<Watch<D>>>,
@@ -38,14 +38,11 @@ pub struct Watcher<D: Detector> {
 }
 
 /// The detector of one other process.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Watch<D> {
     detector: D,
     suspected: bool,
 }
-
-// The checker accepts only detectors that can recede. They store only times, and each time is equal to itself.
-impl<D: Detector> Eq for Watcher<D> {}
 
 impl<D: Detector> Hash for Watcher<D> {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -190,7 +190,7 @@ fn beats_may_arrive_twice() {
 }
 
 /// A detector that never suspects a process.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Blind;
 
 impl Detector for Blind {

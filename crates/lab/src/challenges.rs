@@ -278,6 +278,17 @@ pub fn challenges() -> Vec<Challenge> {
             2,
         ),
         healthy(
+            "heartbeat-slow",
+            "heartbeat",
+            "Silent, but not dead",
+            "A process suspects another one if it hears no heartbeat for more than P + D by its own clock. By hand a \
+             message may take any time. Make a process suspect a live one.",
+            2,
+            rules(),
+            Property::Safety,
+            2,
+        ),
+        healthy(
             "chang-roberts-suspicion",
             "chang-roberts",
             "A ring that skips a living process",

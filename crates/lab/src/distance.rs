@@ -95,9 +95,10 @@ impl Driver for Ask<'_> {
             let (steps, result) = (Some(0), Verdict::Violated);
             return Ok(Answer { result, steps, next: None, text, states: 0, property: Some(property), way });
         }
-        // The checker's model of elections has a clock, and by hand there is none. And in its models a copy is made when
-        // the message arrives, not before.
-        if self.about.family == Family::Election || driven.stage.spent().duplicates > 0 {
+        // The checker's models of elections and detectors have a shared clock, and by hand there is none. And in its models
+        // a copy is made when the message arrives, not before.
+        let by_the_clock = matches!(self.about.family, Family::Election | Family::Detector);
+        if by_the_clock || driven.stage.spent().duplicates > 0 {
             return Ok(self.search(&driven));
         }
         let started = Instant::now();

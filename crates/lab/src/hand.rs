@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::append::Append;
+use baton_protocol::detector::{Detector, Watcher};
 use baton_protocol::election::{Election, Rule};
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, Params, Survivors, Visitor};
@@ -139,6 +140,9 @@ pub struct RefusedAction {
     pub why: String,
 }
 
+/// By hand, and in the checker, a tick is the time T that a message takes at most, as the processes believe.
+const TICKS_IN_T: u64 = 1;
+
 /// The parameters of a group that is driven by hand, or checked. Its processes believe in delays of 1 tick.
 pub fn params(spec: &Spec) -> Params {
     Params {
@@ -146,7 +150,7 @@ pub fn params(spec: &Spec) -> Params {
         variant: spec.variant.clone(),
         coordinators: spec.coordinators,
         votes: spec.votes,
-        delay_max: 1,
+        delay_max: TICKS_IN_T,
     }
 }
 
@@ -190,8 +194,8 @@ struct Elects {
     survivors: Option<Survivors>,
 }
 
-/// Drives the group of a request through its actions, and gives it to `driver`. The inner error is a sentence for the
-/// family that has no stage.
+/// Drives the group of a request through its actions, and gives it to `driver`. The inner error is a sentence for a
+/// family without a stage; so far there is none.
 pub fn visit<D: Driver>(request: &Request, driver: D) -> Result<Result<D::Output, String>, Refusal> {
     check(request)?;
     let params = params(&request.spec);
@@ -237,10 +241,7 @@ impl<D: Driver> Visitor for Hand<'_, D> {
     type Output = Result<D::Output, String>;
 
     fn unsupported(self, about: &'static About) -> Self::Output {
-        Err(format!(
-            "`{}` cannot be driven by hand: its processes use clocks, and by hand there is no time",
-            about.name
-        ))
+        Err(format!("`{}` cannot be driven by hand", about.name))
     }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
@@ -254,6 +255,10 @@ impl<D: Driver> Visitor for Hand<'_, D> {
 
     fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
         Ok(self.go(about, Stage::append, group, None))
+    }
+
+    fn detector<W: Detector>(self, about: &'static About, group: Group<W>) -> Self::Output {
+        Ok(self.go(about, Stage::detector, Watcher::group(group, TICKS_IN_T), None))
     }
 }
 
@@ -331,7 +336,7 @@ impl<P: Protocol> Driven<P> {
             Some(violated) => (LampState::Violated, violated.detail.clone()),
             None if property == Property::Liveness => match self.stuck() {
                 Some(why) => (LampState::Stuck, why),
-                None => (LampState::Holds, String::new()),
+                None => (LampState::Holds, self.unnoticed().unwrap_or_default()),
             },
             None if property == Property::Order && !self.stage.watches_order() => {
                 (LampState::NotChecked, "the group is too large".into())
@@ -339,6 +344,12 @@ impl<P: Protocol> Driven<P> {
             None => (LampState::Holds, String::new()),
         };
         Lamp { property: name, promised: self.about.promises.include(property), state, detail }
+    }
+
+    /// A crash that a failure detector has still to notice. Its timer is running, so that it will.
+    fn unnoticed(&self) -> Option<String> {
+        let (process, peer) = self.stage.unnoticed()?;
+        Some(format!("so far P{process} does not suspect P{peer}, which is down"))
     }
 
     /// Why the group is stuck now.
@@ -500,15 +511,57 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_has_no_stage_is_refused() {
+    fn what_is_too_large_is_refused() {
         let many = vec![json!({"choose": {"script": []}}); HAND_ACTIONS_MAX + 1];
         let refused = refusal(json!({"spec": {"algorithm": "central"}, "actions": many}));
         assert_eq!(refused, "2001 actions are too many; the lab takes at most 2000");
         let refused = refusal(json!({"spec": {"algorithm": "central", "n": 17}}));
         assert_eq!(refused, "17 processes are too many; the lab takes at most 16 here");
-        let refused = refusal(json!({"spec": {"algorithm": "heartbeat"}}));
-        assert!(refused.starts_with("`heartbeat` cannot be driven by hand"), "{refused}");
         assert!(refusal(json!({"spec": {"algorithm": "centrall"}})).contains("did you mean central?"));
+    }
+
+    fn fire(process: usize, name: &str) -> Value {
+        json!({"timer": {"process": process, "name": name}})
+    }
+
+    /// The beats of P1 are slow: the clock of P0 passes P + D = 11 T before the first one arrives.
+    #[test]
+    fn a_detector_that_suspects_a_live_process_lights_the_lamp_of_safety_and_a_beat_ends_the_suspicion() {
+        let group = json!({"algorithm": "heartbeat", "n": 2});
+        let after = |actions: &[Value]| answer(json!({"spec": group, "actions": actions}));
+        let mut actions = vec![fire(0, "Beat")];
+        let before = after(&actions);
+        assert_eq!(lamp(&before, "safety").0, LampState::Holds);
+        let timers: Vec<_> = before.shown.timers.iter().map(|timer| (timer.process, timer.name.as_str())).collect();
+        assert_eq!(timers, [(0, "Deadline"), (1, "Beat")], "one timer each, for what comes next");
+        actions.push(fire(0, "Deadline"));
+        let wrong = after(&actions);
+        assert_eq!(lamp(&wrong, "safety"), (LampState::Violated, "P0 suspects P1, which is alive".into()));
+        assert_eq!(wrong.log[2].effects[0], "P0 suspects P1");
+        assert_eq!(wrong.shown.processes[0].suspects, [1]);
+        assert_eq!(wrong.scene.violations.len(), 1);
+        // Message 1 is the first beat of P1: P0 has sent message 0.
+        actions.push(json!({"deliver": {"message": 1}}));
+        let trusted = after(&actions);
+        assert_eq!((trusted.refused, trusted.shown.processes[0].suspects.len()), (None, 0));
+        assert_eq!(trusted.log[3].effects[1], "P0 trusts P1 again");
+    }
+
+    #[test]
+    fn a_crash_that_a_detector_has_not_noticed_is_told_and_nobody_else_reports_it() {
+        let given = |actions: &[Value]| {
+            answer(json!({"spec": {"algorithm": "heartbeat", "n": 2}, "rules": {"crashes": 1}, "actions": actions}))
+        };
+        let crash = json!({"crash": {"process": 1}});
+        let untold = given(std::slice::from_ref(&crash));
+        assert!(untold.enabled.iter().all(|enabled| enabled.group != ActionGroup::Detector));
+        let said = "so far P0 does not suspect P1, which is down";
+        assert_eq!(lamp(&untold, "liveness"), (LampState::Holds, said.into()));
+        let noticed = given(&[crash.clone(), fire(0, "Beat"), fire(0, "Deadline")]);
+        assert_eq!(lamp(&noticed, "liveness"), (LampState::Holds, String::new()));
+        assert_eq!(lamp(&noticed, "safety").0, LampState::Holds, "P1 is down");
+        let told = given(&[crash, json!({"suspect": {"by": 0, "of": 1}})]).refused.unwrap();
+        assert!(told.why.starts_with("each process is a failure detector itself"), "{}", told.why);
     }
 
     /// Everything that is offered is possible, for every algorithm.
@@ -516,7 +569,7 @@ mod tests {
     fn what_is_enabled_is_not_refused() {
         let rules =
             json!({"losses": 1, "duplicates": 1, "crashes": 1, "recoveries": 1, "mistakes": 1, "app_messages": 1});
-        for about in registry::ALGORITHMS.iter().filter(|about| about.family != Family::Detector) {
+        for about in registry::ALGORITHMS {
             let mut actions = Vec::new();
             for step in 0..12 {
                 let given = json!({"spec": {"algorithm": about.name, "n": 3}, "rules": rules, "actions": actions});

@@ -86,6 +86,7 @@ fn votes_by_construction(about: &About, params: &Params) -> bool {
 #[cfg(test)]
 mod tests {
     use baton_protocol::append::Append;
+    use baton_protocol::detector::Detector;
     use baton_protocol::election::Election;
     use baton_protocol::mutex::Mutex;
     use baton_protocol::registry::{self, ALGORITHMS, Visitor};
@@ -112,6 +113,10 @@ mod tests {
         fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
             Some((Structure::of(about, &self.0, &group), group.processes))
         }
+
+        fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
+            Some((Structure::of(about, &self.0, &group), group.processes))
+        }
     }
 
     fn structure(algorithm: &str, n: usize, variant: Option<&str>) -> Structure {
@@ -130,6 +135,7 @@ mod tests {
         assert_eq!(shape("lamport", 3, None), Shape::Complete);
         assert_eq!(shape("raymond", 5, None), Shape::Tree);
         assert_eq!(shape("central", 3, None), Shape::Star);
+        assert_eq!(shape("heartbeat", 3, None), Shape::Complete);
         assert_eq!(shape("bully", 3, Some("witness")), Shape::Complete);
         let grid = structure("maekawa", 9, Some("grid"));
         assert_eq!((grid.shape, grid.grid), (Shape::Grid, Some(Grid { columns: 3 })));

@@ -384,7 +384,10 @@ fn absurd_groups_by_hand_are_refused() {
         let answer = server.post("/api/hand", &json!({"spec": {"algorithm": algorithm, "n": 3}, "actions": choices}));
         assert!([200, 400].contains(&answer.status), "{algorithm}: {}", answer.body);
     }
-    assert_eq!(server.post("/api/hand", &json!({"spec": {"algorithm": "phi-accrual"}})).status, 400);
+    // No report reaches a process that is a detector itself.
+    let report = json!([{"suspect": {"by": 0, "of": 1}}]);
+    let detector = json!({"spec": {"algorithm": "phi-accrual"}, "rules": rules, "actions": report});
+    assert_eq!(server.post("/api/hand", &detector).json()["refused"]["index"], 0);
 }
 
 /// Names come back as JSON text, with nothing added to them, and never as a header or as HTML.

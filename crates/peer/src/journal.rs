@@ -105,7 +105,7 @@ fn header(group: &PeerGroup, me: MemberId) -> Header {
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let notes = baton_trace::notes(json!({ "kind": "tcp", "started_unix_s": started_unix_s }));
     Header {
-        network: Network { order: None, member: Some(me), notes },
+        network: Network { member: Some(me), notes, ..Network::default() },
         ..Header::new(group.about(), &group.params(), group.processes(), group.topology(), Unit::Seconds)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use baton_protocol::append::{self, Append};
-use baton_protocol::detector::Detector;
+use baton_protocol::detector::{Detector, Watcher};
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::picture::Kind;
@@ -243,8 +243,8 @@ impl Visitor for Check {
         Driver::new(group, self, append, |previous, answered| previous.is_none() || answered).run();
     }
 
-    /// A detector sends no messages, so only one law applies: equal inputs give equal detectors. Also, after a beat the
-    /// process is trusted for some time, but not for ever.
+    /// For a detector alone only one law applies: equal inputs give equal detectors. Also, after a beat the process is
+    /// trusted for some time, but not for ever. All laws apply to the processes that run detectors.
     fn detector<D: Detector>(self, _: &'static About, group: Group<D>) {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let (mut detector, mut twin) = ((group.make)(0), (group.make)(0));
@@ -269,6 +269,7 @@ impl Visitor for Check {
             assert!(deadline > now || now == u64::MAX, "{detector:?} at {now}");
             assert!(!detector.suspects(deadline) && (deadline == u64::MAX || detector.suspects(deadline + 1)));
         }
+        Driver::new(Watcher::group(group, 1), self, |_| unreachable!("there are no commands"), |_, _| false).run();
     }
 }
 

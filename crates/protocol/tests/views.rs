@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_protocol::append::{self, Append};
-use baton_protocol::detector::Detector;
+use baton_protocol::detector::{Detector, Watcher};
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::picture::{Kind, Part};
@@ -207,6 +207,13 @@ impl<P: Protocol> World<P> {
         self.step(to, Input::Message { from, message });
     }
 
+    /// Fires the only timer of a process.
+    fn fire(&mut self, me: ProcessId) {
+        let place = self.timers.iter().position(|(process, _)| *process == me).unwrap();
+        let (_, timer) = self.timers.swap_remove(place);
+        self.step(me, Input::Timer(timer));
+    }
+
     fn moment(&self) -> Moment {
         let tokens = self.in_flight.iter().filter(|(.., message)| message.kind() == "TOKEN");
         Moment {
@@ -291,12 +298,18 @@ impl Visitor for Example {
         Self::of(group, append::Command::Append { data: vec![1] })
     }
 
-    /// The watched process has sent one heartbeat, and then none for two periods.
+    /// A detector whose process has sent one heartbeat, and then none for two periods. Then a process with detectors: P0
+    /// has heard P2 in its second period, and not P1, which it suspects.
     fn detector<D: Detector>(self, _: &'static About, group: Group<D>) -> Self::Output {
         let mut detector = (group.make)(0);
         let beat = detector.period();
         detector.watch(0);
         detector.beat(beat);
-        vec![(0, detector.view(3 * beat))]
+        let mut world = World::new(Watcher::group(group, 1));
+        world.fire(0);
+        let of_p2 = world.in_flight.iter().position(|(from, to, _)| (*from, *to) == (2, 0));
+        world.deliver(of_p2.unwrap());
+        world.fire(0);
+        vec![(0, detector.view(3 * beat)), (0, world.processes[0].view())]
     }
 }

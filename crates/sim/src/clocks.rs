@@ -23,6 +23,13 @@ impl Clocks {
         Clocks { rates: (0..processes).map(|_| rate(rng.f64())).collect() }
     }
 
+    /// Clocks of these speeds, as [`rates`](Clocks::rates) gives them. None unless each process has a positive one.
+    pub fn from_rates(rates: &[f64], processes: usize) -> Option<Self> {
+        let in_billionths = |rate: &f64| (rate * BILLION as f64).round() as u64;
+        let rates: Vec<u64> = rates.iter().map(in_billionths).filter(|&rate| rate > 0).collect();
+        (rates.len() == processes).then_some(Clocks { rates })
+    }
+
     /// What the clock of `process` shows at the true time `now`.
     pub fn shows(&self, process: ProcessId, now: Ticks) -> Ticks {
         self.rates.get(process).map_or(now, |&rate| (u128::from(now) * u128::from(rate) / u128::from(BILLION)) as Ticks)
@@ -54,6 +61,15 @@ mod tests {
         assert_eq!(rates(1), rates(1));
         assert_ne!(rates(1), rates(2));
         assert_eq!(Clocks::drawn(1_000, 0.0, 1).rates(), None);
+    }
+
+    #[test]
+    fn clocks_are_made_again_from_their_rates() {
+        let drawn = Clocks::drawn(100, 0.3, 5);
+        assert_eq!(Clocks::from_rates(&drawn.rates().unwrap(), 100).unwrap().rates, drawn.rates);
+        for unusable in [&[1.0][..], &[1.0, 0.0], &[1.0, -2.0], &[f64::NAN, 1.0]] {
+            assert!(Clocks::from_rates(unusable, 2).is_none(), "{unusable:?}");
+        }
     }
 
     #[test]

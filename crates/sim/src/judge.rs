@@ -14,11 +14,15 @@ use baton_protocol::{Group, ProcessId, Property};
 use baton_trace::{Event, Header, Record, TracedOrder, Unit, resource};
 use serde::Serialize;
 
+use self::append::AppendWatch;
+use self::detector::DetectorWatch;
 use self::election::ElectionWatch;
 use self::links::Links;
 use self::mutex::MutexWatch;
 use crate::oracle::{Finding, Verdict};
 
+mod append;
+mod detector;
 mod election;
 mod links;
 mod mutex;
@@ -303,6 +307,8 @@ struct Watch {
 enum FamilyWatch {
     Mutex(Box<MutexWatch>),
     Election(ElectionWatch),
+    Detector(DetectorWatch),
+    Append(AppendWatch),
     /// The trace has too few events to judge the family.
     Other(&'static str),
 }
@@ -312,8 +318,12 @@ impl Watch {
         let family = match rules.about.family {
             Family::Mutex => FamilyWatch::Mutex(Box::new(MutexWatch::new(rules))),
             Family::Election => FamilyWatch::Election(ElectionWatch::new(rules)),
-            Family::Detector => FamilyWatch::Other("the detectors use their own clocks, which are not in the trace"),
-            Family::Append => FamilyWatch::Other("the trace format has no events for appends and their offsets"),
+            // The trace of a member begins with its start. Before it, others may be right to suspect the member.
+            Family::Detector if rules.is_real => {
+                FamilyWatch::Other("the trace does not say whether a member that is suspected had started")
+            }
+            Family::Detector => FamilyWatch::Detector(DetectorWatch::new(rules)),
+            Family::Append => FamilyWatch::Append(AppendWatch::default()),
         };
         Watch { family, links: Links::new(rules), found: Found::default(), entries: 0, messages: 0, has_own: false }
     }
@@ -333,6 +343,8 @@ impl Watch {
         match &mut self.family {
             FamilyWatch::Mutex(watch) => watch.see(p, &record.event, place, &mut self.found),
             FamilyWatch::Election(watch) => watch.see(p, &record.event, place, &mut self.found),
+            FamilyWatch::Detector(watch) => watch.see(p, &record.event, place, &mut self.found),
+            FamilyWatch::Append(watch) => watch.see(p, &record.event, place, &mut self.found),
             FamilyWatch::Other(_) => {}
         }
     }
@@ -342,6 +354,8 @@ impl Watch {
         let mut properties = match family {
             FamilyWatch::Mutex(watch) => watch.verdicts(rules, &mut found),
             FamilyWatch::Election(watch) => watch.verdicts(rules, &mut found),
+            FamilyWatch::Detector(watch) => watch.verdicts(rules, &mut found),
+            FamilyWatch::Append(watch) => watch.verdicts(rules, &mut found),
             FamilyWatch::Other(reason) => [Property::Safety, Property::Liveness]
                 .map(|property| {
                     let counts = rules.about.promises.include(property);

@@ -165,13 +165,13 @@ impl Network {
     pub fn traced(&self) -> baton_trace::Network {
         baton_trace::Network {
             order: Some(if self.fifo { TracedOrder::Fifo } else { TracedOrder::Unordered }),
-            member: None,
             notes: baton_trace::notes(serde_json::json!({
                 "delay": self.delay.to_string(),
                 "loss": self.loss,
                 "duplicate": self.duplicate,
                 "delay_max": self.delay.bound().map(in_t),
             })),
+            ..baton_trace::Network::default()
         }
     }
 }

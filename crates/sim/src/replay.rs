@@ -1,6 +1,7 @@
 //! Repeats a trace step by step: gives the processes the same inputs in the same order, requires the same outputs, and
 //! judges the run again. The trace may come from the simulator or from the checker.
 
+use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
@@ -9,7 +10,8 @@ use baton_protocol::{Group, ProcessId, Protocol};
 use baton_trace::{Event, Header, Record, TracedOrder, Unit, is_counterexample};
 use serde::Serialize;
 
-use self::repeat::{Elects, Repeat};
+use self::beats::Beats;
+use self::repeat::{Aim, Elects, Repeat};
 use crate::oracle::mutex::Violation;
 use crate::stage::{Action, Shown, Stage};
 
@@ -92,6 +94,8 @@ pub enum ReplayError {
     /// The last record is missing.
     #[error("the trace is cut off after {records} records; its last one must be `end`")]
     CutOff { records: usize },
+    #[error("the trace has `clock_rates`, but not a positive one for each of its {processes} processes")]
+    Clocks { processes: usize },
     #[error("the trace has no record {seq}")]
     NoRecord { seq: u64 },
     /// The steps fit, but do not lead to the violation in the trace.
@@ -182,13 +186,22 @@ impl<T, F: FnOnce(&mut dyn Repeated) -> Result<T, ReplayError>> Visitor for Look
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.replay.check_size(about, &group)?;
-        (self.part)(&mut Repeat::new(Stage::mutex(group), self.replay.fifo()?, self.replay.records, None))
+        (self.part)(&mut Repeat::new(Stage::mutex(group), self.replay.fifo()?, self.replay.records, Aim::Lock))
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.replay.check_size(about, &group)?;
-        let elects = Elects { rule: group.elects, survivors: group.survivors.clone() };
-        (self.part)(&mut Repeat::new(Stage::election(group), self.replay.fifo()?, self.replay.records, Some(elects)))
+        let aim = Aim::Lead(Elects { rule: group.elects, survivors: group.survivors.clone() });
+        (self.part)(&mut Repeat::new(Stage::election(group), self.replay.fifo()?, self.replay.records, aim))
+    }
+
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.replay.check_size(about, &group)?;
+        (self.part)(&mut Repeat::new(Stage::append(group), self.replay.fifo()?, self.replay.records, Aim::Append))
+    }
+
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
+        (self.part)(&mut self.replay.beats(about, group)?)
     }
 }
 
@@ -237,10 +250,19 @@ impl Replay<'_> {
         }
     }
 
-    fn go<P: Protocol>(self, stage: Stage<P>, elects: Option<Elects>) -> Result<Replayed, ReplayError> {
+    /// The trace of a real group does not have the clocks of its processes.
+    fn beats<D: Detector>(&self, about: &'static About, group: Group<D>) -> Result<Beats<'_, D>, ReplayError> {
+        if self.header.unit != Unit::T {
+            return Err(unsupported(about));
+        }
+        self.check_size(about, &group)?;
+        Beats::new(about.name, self.header, self.records, group)
+    }
+
+    fn go<P: Protocol>(self, stage: Stage<P>, aim: Aim) -> Result<Replayed, ReplayError> {
         let about = registry::find(&self.header.algorithm)?;
         let cycle_from = self.header.cycle_from();
-        let mut repeat = Repeat::new(stage, self.fifo()?, self.records, elects);
+        let mut repeat = Repeat::new(stage, self.fifo()?, self.records, aim);
         repeat.play(cycle_from)?;
         let end = self.records.last().and_then(|record| match &record.event {
             Event::End { reason, .. } => Some(reason.as_str()),
@@ -249,6 +271,10 @@ impl Replay<'_> {
         // A killed process writes no last record; the simulator and the checker always do.
         if end.is_none() && self.header.unit == Unit::T {
             return Err(ReplayError::CutOff { records: self.records.len() });
+        }
+        // No event was left, so all replicas have the same file.
+        if end == Some("quiet") {
+            repeat.judge_the_files();
         }
         let counterexample = is_counterexample(self.records);
         let claims = || self.records.iter().filter_map(claim);
@@ -288,33 +314,31 @@ impl Visitor for Replay<'_> {
         Err(unsupported(about))
     }
 
-    /// The trace of a simulated run does not have the clocks of the processes. In the checker all clocks show the same
-    /// time.
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
-        if !self.header.is_dated_by_ticks() {
-            return self.unsupported(about);
-        }
-        self.check_size(about, &group)?;
-        beats::repeat(self.header, self.records, &group)
+        self.beats(about, group)?.repeat()
     }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.check_size(about, &group)?;
-        self.go(Stage::mutex(group), None)
+        self.go(Stage::mutex(group), Aim::Lock)
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
         self.check_size(about, &group)?;
-        let elects = Elects { rule: group.elects, survivors: group.survivors.clone() };
-        self.go(Stage::election(group), Some(elects))
+        let aim = Aim::Lead(Elects { rule: group.elects, survivors: group.survivors.clone() });
+        self.go(Stage::election(group), aim)
+    }
+
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.check_size(about, &group)?;
+        self.go(Stage::append(group), Aim::Append)
     }
 }
 
 fn unsupported(about: &'static About) -> ReplayError {
     let reason = match about.family {
-        Family::Detector => "its processes use their own clocks, and the trace has only the time of the simulator",
-        Family::Append => "the trace format has no events for appends and their offsets",
-        Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
+        Family::Detector => "its processes use their own clocks, which are not in the trace",
+        Family::Mutex | Family::Election | Family::Append => "this family of algorithms is not known to the replay",
     };
     ReplayError::Unsupported { algorithm: about.name, reason }
 }

@@ -524,7 +524,7 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks:
     }
     if let Some(rates) = clocks.rates() {
         network.notes.insert("drift".into(), options.drift.into());
-        network.notes.insert("clock_rates".into(), rates.into());
+        network.clock_rates = Some(rates);
     }
     let notes = baton_trace::notes(serde_json::json!({
         "load": workload.load,

@@ -20,8 +20,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A stage has no time: a running timer may fire at any moment, and a message may stay in flight for any time. A stage
-//! has no randomness: [`Action::Choose`] sets the outcomes of choices. Actions mean what [`Protocol`] and
+//! A stage has no time: a running timer may fire at any moment, and a message may stay in flight for any time. A process
+//! that needs a clock has it in its own state, as failure detectors do ([`Watcher`](baton_protocol::detector::Watcher)):
+//! the clock of a process goes on when its timer fires. A stage has no randomness: [`Action::Choose`] sets the outcomes of choices. Actions mean what [`Protocol`] and
 //! [`Start::Recovered`] say:
 //!
 //! - A crash stops the timers of the process and loses the messages to it. Its user then neither waits nor is inside.
@@ -34,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use baton_protocol::append::Slot;
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
 pub use baton_trace::{Action, Wish};
 
@@ -90,7 +92,7 @@ impl<P: Protocol> Stage<P> {
         Stage {
             clients: group.clients,
             processes: (0..group.processes).map(&group.make).collect(),
-            oracles: Oracles::new(group.processes, group.clients),
+            oracles: Oracles::new(group.processes, group.clients, words.detects),
             make: Arc::from(group.make),
             words,
             down: BTreeSet::new(),
@@ -169,9 +171,9 @@ impl<P: Protocol> Stage<P> {
                 self.inside.remove(&process);
                 self.oracles.leave(process);
             }
-            Wish::Append(byte) => {
+            Wish::Append(number) => {
                 self.waiting.insert(process);
-                self.oracles.append(process, byte);
+                self.oracles.append(process, number);
                 self.spent.appended += 1;
             }
             Wish::Elect => {}
@@ -197,7 +199,8 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn deliver(&mut self, message: u64, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
-        self.oracles.receive(message, self.in_flight[self.place(message)?].to);
+        let Envelope { from, to, .. } = self.in_flight[self.place(message)?];
+        self.oracles.receive(message, from, to);
         let envelope = self.take(message)?;
         told.push(Effect::Delivered(envelope.clone()));
         let Envelope { from, to, payload, .. } = envelope;
@@ -256,6 +259,7 @@ impl<P: Protocol> Stage<P> {
         }
         self.detectors.change(process);
         self.detectors.begin_anew(process, self.processes.len());
+        self.oracles.recover(process, self.processes.len());
         told.push(Effect::Recovered { process });
         // These messages belong to the earlier incarnation. The crash has already lost the messages to the process.
         self.lose_those(|envelope| envelope.from == process, told);
@@ -351,16 +355,25 @@ impl<P: Protocol> Stage<P> {
                 self.oracles.grant(*process, *fence)
             }
             Effect::Elected { process, leader, term } => self.oracles.elect(*process, *leader, *term),
-            Effect::Appended { process, offset } => {
-                self.waiting.remove(process);
-                let live = self.processes.iter().enumerate().filter(|(id, _)| !self.down.contains(id));
-                let files: Vec<_> = live.filter_map(|(id, replica)| Some((id, (self.words.file)(replica)?))).collect();
+            Effect::Appended { process, offset, asked } => {
+                *asked = self.waiting.remove(process);
+                let files = files(&self.processes, &self.down, self.words.file);
                 self.oracles.appended(*process, *offset, &files)
+            }
+            Effect::Suspected { process, peer } => self.oracles.suspect(*process, *peer),
+            Effect::Trusted { process, peer } => {
+                self.oracles.trust(*process, *peer);
+                Vec::new()
             }
             _ => Vec::new(),
         };
         told.push(event);
         told.extend(found.into_iter().map(|(property, detail)| Effect::Violated { property, detail }));
+    }
+
+    /// What is wrong with the files of the live replicas now, when no message will arrive and no timer will fire.
+    pub(crate) fn wrong_in_the_end(&self) -> Option<String> {
+        self.oracles.wrong_in_the_end(&files(&self.processes, &self.down, self.words.file))
     }
 
     fn number_message(&mut self) -> u64 {
@@ -394,10 +407,23 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn check_detector(&self, by: ProcessId, of: ProcessId) -> Result<(), Refused> {
+        if self.words.detects {
+            return Err(Refused::Detects);
+        }
         self.check_process(by)?;
         self.check_process(of)?;
         if by == of { Err(Refused::OfItself { process: by }) } else { self.check_up(by) }
     }
+}
+
+/// The files of the live replicas.
+fn files<'p, P: Protocol>(
+    processes: &'p [P],
+    down: &BTreeSet<ProcessId>,
+    file: fn(&P) -> Option<&[Slot]>,
+) -> Vec<(ProcessId, &'p [Slot])> {
+    let live = processes.iter().enumerate().filter(|(id, _)| !down.contains(id));
+    live.filter_map(|(id, replica)| Some((id, file(replica)?))).collect()
 }
 
 /// Access to the state of the stage.
@@ -459,9 +485,17 @@ impl<P: Protocol> Stage<P> {
         self.oracles.leader(process)
     }
 
-    /// Whether the failure detector of `by` believes that `of` has crashed.
+    /// Whether the failure detector of `by` believes that `of` has crashed, or `by` itself if it is one.
     pub fn suspects(&self, by: ProcessId, of: ProcessId) -> bool {
-        self.detectors.suspects(by, of)
+        match self.oracles.suspicions() {
+            Some(suspicions) => suspicions.suspects(by, of),
+            None => self.detectors.suspects(by, of),
+        }
+    }
+
+    /// In a group of failure detectors: a live process that does not suspect a crashed one, and the crashed one.
+    pub fn unnoticed(&self) -> Option<(ProcessId, ProcessId)> {
+        self.oracles.suspicions()?.unnoticed(self.processes.len())
     }
 
     /// Faults and application messages so far.

@@ -41,7 +41,7 @@ fn spec(algorithm: &str, seed: u64) -> Spec {
     Spec { algorithm: algorithm.into(), n: Some(4), entries: Some(16), seed: Some(seed), network, ..Spec::default() }
 }
 
-/// The algorithms whose traces have enough events.
+/// The algorithms whose traces have enough events, also those of real processes.
 fn judged() -> impl Iterator<Item = &'static About> {
     ALGORITHMS.iter().copied().filter(|about| matches!(about.family, Family::Mutex | Family::Election))
 }
@@ -70,7 +70,7 @@ fn broken(judgement: &Judgement) -> Vec<&str> {
 #[test]
 fn the_verdicts_are_those_of_the_simulator() {
     let mut violated = 0;
-    for about in judged() {
+    for about in ALGORITHMS {
         for seed in 1..=6 {
             let app_messages = about.family == Family::Mutex && seed > 3;
             let (report, trace) = traced(&Spec { app_messages, ..synchronous(about, seed) });
@@ -397,6 +397,48 @@ fn shift(event: &mut Event, by: u64) {
     }
 }
 
+/// The violations in a trace after a change of its records.
+fn broken_by(trace: &Trace, change: impl Fn(&mut Vec<Record>)) -> Vec<String> {
+    let mut records = trace.records.clone();
+    change(&mut records);
+    let judgement = judge(&trace.header, &records).unwrap();
+    broken(&judgement).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_suspicion_of_a_live_process_and_an_unnoticed_crash_are_found() {
+    let faults = vec!["crash 1 @ 25".into()];
+    let (_, beats) = traced(&Spec { network: NetworkKind::Sync, entries: None, faults, ..spec("heartbeat", 2) });
+    assert_eq!(broken_by(&beats, |_| {}), [""; 0]);
+    let is_suspicion = |record: &Record| matches!(record.event, Event::Suspect { .. });
+    assert_eq!(broken_by(&beats, |records| records.retain(|record| !is_suspicion(record))), ["liveness"]);
+    let is_crash = |record: &Record| matches!(record.event, Event::Crash);
+    assert_eq!(broken_by(&beats, |records| records.retain(|record| !is_crash(record))), ["safety"]);
+}
+
+#[test]
+fn an_offset_that_two_appends_have_and_an_append_without_one_are_found() {
+    let (_, appends) = traced(&Spec { entries: Some(5), ..spec("record-append", 2) });
+    assert_eq!(broken_by(&appends, |_| {}), [""; 0]);
+    let is_answer = |record: &Record| matches!(record.event, Event::Appended { .. });
+    let last = appends.records.iter().rposition(is_answer).unwrap();
+    assert_eq!(broken_by(&appends, |records| _ = records.remove(last)), ["liveness"]);
+    let same = |records: &mut Vec<Record>| {
+        for record in records {
+            if let Event::Appended { offset, .. } = &mut record.event {
+                *offset = 7;
+            }
+        }
+    };
+    assert_eq!(broken_by(&appends, same), ["safety"]);
+    let another = |records: &mut Vec<Record>| {
+        if let Event::Appended { req, .. } = &mut records[last].event {
+            *req += 1;
+        }
+    };
+    assert_eq!(broken_by(&appends, another), ["safety"]);
+}
+
 #[test]
 fn what_cannot_be_judged_is_refused_or_said() {
     let trace = good();
@@ -409,7 +451,8 @@ fn what_cannot_be_judged_is_refused_or_said() {
     assert_eq!(judge(&other, &trace.records).unwrap_err().to_string(), told);
     other.algorithm = "dance".into();
     assert!(judge(&other, &trace.records).unwrap_err().to_string().starts_with("there is no algorithm `dance`"));
-    let (_, beats) = traced(&Spec { network: NetworkKind::Sync, entries: Some(2), ..spec("heartbeat", 2) });
+    let (_, mut beats) = traced(&Spec { network: NetworkKind::Sync, entries: Some(2), ..spec("heartbeat", 2) });
+    beats.header.unit = Unit::Seconds;
     let judgement = judge(&beats.header, &beats.records).unwrap();
     assert_eq!(property(&judgement, "safety").finding.verdict, Verdict::Unchecked);
     assert!(!judgement.is_broken(), "{judgement:?}");

@@ -110,6 +110,8 @@ fn obeys_the_format(header: &Header, records: &[Record]) {
                 assert!(inside.insert(*req, record.p).is_none(), "one entry a request");
             }
             Event::Exit { req } => assert_eq!(inside.get(req), Some(&record.p)),
+            Event::Append { req } => assert!(requested.insert(*req)),
+            Event::Appended { req, .. } => assert!(requested.remove(req), "one answer to an append"),
             Event::End { entries, messages: told, .. } => {
                 assert_eq!(number + 1, records.len());
                 assert_eq!((*entries, *told), (inside.len() as u64, messages));
@@ -122,7 +124,7 @@ fn obeys_the_format(header: &Header, records: &[Record]) {
 
 #[test]
 fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
-    for about in ALGORITHMS.iter().filter(|about| matches!(about.family, Family::Mutex | Family::Election)) {
+    for about in ALGORITHMS.iter().filter(|about| about.family != Family::Detector) {
         for seed in 0..10 {
             let (header, records) = baton_trace::read(trace(&rough(about.name, seed)).as_slice()).unwrap();
             let replayed = replay(&header, &records).unwrap_or_else(|error| panic!("{} {seed}: {error}", about.name));
@@ -141,6 +143,70 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
             assert_eq!(found, traced, "{} {seed}", about.name);
         }
     }
+}
+
+/// With pauses, cuts, losses, copies and clocks that drift; and with crashes one after the other.
+#[test]
+fn a_trace_of_detectors_is_repeated_with_their_clocks() {
+    let (mut suspicions, mut mistaken) = (0, 0);
+    for about in ALGORITHMS.iter().filter(|about| about.family == Family::Detector) {
+        for seed in 0..10 {
+            let short = |mut options: Options| {
+                options.params.variant = Some("period:2".into());
+                options
+            };
+            let mut quiet = Options { drift: 0.02, seed, ignore_assumptions: true, ..Options::new(about.name, 3) };
+            quiet.workload.entries = 5;
+            for options in [rough(about.name, seed), short(rough(about.name, seed)), quiet] {
+                let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+                suspicions += records.iter().filter(|record| matches!(record.event, Event::Suspect { .. })).count();
+                let replayed = replay(&header, &records).unwrap_or_else(|why| panic!("{} {seed}: {why}", about.name));
+                let claimed = records.iter().filter_map(|record| match &record.event {
+                    Event::Violation { property, detail } => Some((property.clone(), detail.clone())),
+                    _ => None,
+                });
+                let found = replayed.violations.iter().map(|(property, detail)| (property.to_string(), detail.clone()));
+                assert_eq!(found.collect::<Vec<_>>(), claimed.collect::<Vec<_>>(), "{} {seed}", about.name);
+                mistaken += usize::from(!replayed.violations.is_empty());
+            }
+        }
+    }
+    assert!(suspicions > 100 && mistaken > 5, "too few suspicions or mistakes: {suspicions}, {mistaken}");
+}
+
+#[test]
+fn a_trace_of_detectors_that_does_not_fit_is_refused() {
+    let mut options = Options { drift: 0.02, ..Options::new("heartbeat", 3) };
+    options.params.variant = Some("drift:2".into());
+    options.workload.entries = 2;
+    let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+    let place = |wanted: fn(&Event) -> bool| records.iter().position(|record| wanted(&record.event)).unwrap();
+    let suspicion = place(|event| matches!(event, Event::Suspect { .. }));
+    let refusal = |change: &dyn Fn(&mut Header, &mut Vec<Record>)| {
+        let (mut header, mut records) = (header.clone(), records.clone());
+        change(&mut header, &mut records);
+        replay(&header, &records).unwrap_err().to_string()
+    };
+    let rates = |rates: Vec<f64>| {
+        move |header: &mut Header, _: &mut Vec<Record>| header.network.clock_rates = Some(rates.clone())
+    };
+    let says = |refused: String, expected: &str| assert!(refused.ends_with(expected), "{refused}");
+    says(refusal(&|_, records| _ = records.remove(suspicion)), "P1 first suspects P2");
+    says(refusal(&|_, records| records[suspicion].t -= 0.1), "it is not overdue");
+    says(refusal(&|_, records| _ = records.remove(place(|event| matches!(event, Event::Trust { .. })))), " again");
+    says(
+        refusal(&|_, records| _ = records.remove(place(|event| matches!(event, Event::Timer { .. })))),
+        "did not happen",
+    );
+    says(refusal(&|_, records| _ = records.pop()), "its last one must be `end`");
+    says(refusal(&rates(vec![1.0])), "but not a positive one for each of its 3 processes");
+    says(refusal(&rates(vec![0.0, 1.0, 1.0])), "but not a positive one for each of its 3 processes");
+    let slow = refusal(&rates(vec![0.5, 0.5, 0.5]));
+    assert!(slow.contains("does not fit"), "{slow}");
+    let absurd = refusal(&|_, records| records.iter_mut().skip(9).for_each(|record| record.t = 1e300));
+    assert!(absurd.contains("does not fit"), "{absurd}");
+    let real = refusal(&|header, _| header.unit = baton_trace::Unit::Seconds);
+    says(real, "its processes use their own clocks, which are not in the trace");
 }
 
 /// A deadlock, a client that waits for ever while timers fire, a group without a leader, and a grant that comes too
@@ -371,9 +437,9 @@ fn clocks_that_drift_are_in_the_header_and_change_nothing_but_timers() {
     let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
     assert_eq!(records, right.1, "it has no timers");
     assert_eq!(header.network.notes["drift"], 0.25);
-    let rates = header.network.notes["clock_rates"].as_array().unwrap();
+    let rates = header.network.clock_rates.as_deref().unwrap();
     assert_eq!(rates.len(), 3);
-    assert!(rates.iter().all(|rate| (0.75..=1.25).contains(&rate.as_f64().unwrap())), "{rates:?}");
+    assert!(rates.iter().all(|rate| (0.75..=1.25).contains(rate)), "{rates:?}");
     // A lease ends by the clock of the process that gave it: here P2, the coordinator.
     let mut leased = Options::new("central", 2);
     leased.params.variant = Some("lease:5".into());
@@ -381,7 +447,7 @@ fn clocks_that_drift_are_in_the_header_and_change_nothing_but_timers() {
     leased.workload.entries = 2;
     leased.drift = 0.25;
     let (header, records) = baton_trace::read(trace(&leased).as_slice()).unwrap();
-    let rate = header.network.notes["clock_rates"][2].as_f64().unwrap();
+    let rate = header.network.clock_rates.as_deref().unwrap()[2];
     let fired = records.iter().find(|record| matches!(record.event, Event::Timer { .. })).unwrap();
     assert!((fired.t - (1.0 + 5.0 / rate)).abs() < 1e-5, "the grant leaves at 1 T: {} {rate}", fired.t);
 }

@@ -1,7 +1,7 @@
 //! A group driven by hand: what the actions mean, and that everything that is said to be possible is.
 
 use baton_protocol::append::Append;
-use baton_protocol::detector::Detector;
+use baton_protocol::detector::{Detector, Watcher, heartbeat, phi_accrual};
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::mutex::central;
@@ -76,9 +76,8 @@ impl Visitor for Walk {
         self.go(about, Stage::append(group))
     }
 
-    /// Detectors have a clock, and a stage has none.
-    fn detector<D: Detector>(self, _: &'static About, _: Group<D>) -> usize {
-        usize::MAX
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> usize {
+        self.go(about, Stage::detector(Watcher::group(group, 1)))
     }
 }
 
@@ -149,6 +148,86 @@ fn who_crashes_inside_is_inside_no_more_and_must_be_ready_before_it_asks_again()
     let told = go(&mut stage, &[Action::Deliver { message: welcome }]);
     assert_eq!(told, ["P1 gets WELCOME {time: 2} from P0", "P1 is ready"]);
     assert!(stage.enabled(&Rules::default()).contains(&request(1)));
+}
+
+/// P = 10 and D = 1: a beat at 0, 10, 20..., and a suspicion when the clock shows more than 11 since the last beat.
+#[test]
+fn the_clock_of_a_detector_goes_on_with_its_timer_and_no_other() {
+    let mut stage = Stage::detector(Watcher::group(heartbeat::group(&Params::new(3, 1)).unwrap(), 1));
+    let told: Vec<String> = stage.start().iter().map(Effect::to_string).collect();
+    assert_eq!(told[..3], ["P0 -> P1 BEAT {start: 1}", "P0 -> P2 BEAT {start: 1}", "P0 sets Beat to 10"]);
+    let fire = |process, name: &str| Action::Timer { process, name: name.into() };
+    let told = go(&mut stage, &[fire(0, "Beat")]);
+    assert_eq!(told, ["P0 -> P1 BEAT {start: 1}", "P0 -> P2 BEAT {start: 1}", "P0 sets Deadline to 2"]);
+    // Message 2 is the first beat of P1. P0 hears it at 10 of its own clock.
+    let told = go(&mut stage, &[Action::Deliver { message: 2 }]);
+    assert_eq!(told, ["P0 gets BEAT {start: 1} from P1"], "the deadline of P2 comes first");
+    let told = go(&mut stage, &[fire(0, "Deadline")]);
+    let mistake = "VIOLATES safety: P0 suspects P2, which is alive";
+    assert_eq!(told, ["P0 suspects P2", mistake, "P0 sets Beat to 8"]);
+    assert!(stage.suspects(0, 2) && !stage.suspects(0, 1) && !stage.suspects(1, 2), "P1 has its own clock");
+    let told = go(&mut stage, &[Action::Deliver { message: 4 }]);
+    assert_eq!(told, ["P0 gets BEAT {start: 1} from P2", "P0 trusts P2 again"]);
+}
+
+/// The rhythm of a process begins anew when it has recovered: phi does not learn from the time in which it was down.
+#[test]
+fn a_detector_learns_a_new_rhythm_after_a_recovery() {
+    let mut stage = Stage::detector(Watcher::group(phi_accrual::group(&Params::new(2, 1)).unwrap(), 1));
+    stage.start();
+    let fire = |process, name: &str| Action::Timer { process, name: name.into() };
+    let part = |stage: &Stage<Watcher<_>>, name: &str| {
+        let picture = stage.processes()[0].view();
+        let part = picture.parts.into_iter().find(|part| part.name == name).unwrap();
+        serde_json::to_value(part).unwrap()["value"].as_str().unwrap().to_owned()
+    };
+    let deliver_all = |stage: &mut Stage<Watcher<_>>| {
+        while let Some(message) = stage.in_flight().first().map(|envelope| envelope.id) {
+            go(stage, &[Action::Deliver { message }]);
+        }
+    };
+    deliver_all(&mut stage);
+    go(&mut stage, &[Action::Crash { process: 1 }, fire(0, "Beat"), fire(0, "Deadline")]);
+    assert!(stage.suspects(0, 1) && stage.unnoticed().is_none());
+    go(&mut stage, &[fire(0, "Beat"), Action::Recover { process: 1, memory: false }]);
+    let again = stage.in_flight().last().unwrap().id;
+    let told = go(&mut stage, &[Action::Deliver { message: again }]);
+    assert_eq!(told, ["P0 gets BEAT {start: 2} from P1", "P0 trusts P1 again"]);
+    assert_eq!((part(&stage, "clock"), part(&stage, "last beat")), ("20".into(), "P1: 20".into()));
+    assert_eq!(part(&stage, "mean"), "P1: 10", "the time in which P1 was down does not count");
+}
+
+#[test]
+fn a_picture_of_many_detectors_has_those_with_the_earliest_deadlines() {
+    let mut stage = Stage::detector(Watcher::group(heartbeat::group(&Params::new(20, 1)).unwrap(), 1));
+    stage.start();
+    go(&mut stage, &[Action::Timer { process: 0, name: "Beat".into() }]);
+    // All but P7 to P10 are heard at 10.
+    let heard = |from: ProcessId| from > 0 && !(7..=10).contains(&from);
+    let to_p0 = stage.in_flight().iter().filter(|beat| beat.to == 0 && heard(beat.from));
+    let beats: Vec<Action> = to_p0.map(|beat| Action::Deliver { message: beat.id }).collect();
+    go(&mut stage, &beats);
+    let picture = stage.processes()[0].view();
+    let deadlines = serde_json::to_value(picture.parts.last()).unwrap()["value"].as_str().unwrap().to_owned();
+    assert!(deadlines.contains("P7: 11, P8: 11, P9: 11, P10: 11, P11: 21"), "{deadlines}");
+    assert!(deadlines.ends_with(", 3 more") && deadlines.matches(':').count() == 16, "{deadlines}");
+}
+
+/// In a group of detectors no report comes from elsewhere.
+#[test]
+fn a_detector_decides_by_itself() {
+    let mut stage = Stage::detector(Watcher::group(heartbeat::group(&Params::new(2, 1)).unwrap(), 1));
+    stage.start();
+    go(&mut stage, &[Action::Crash { process: 1 }]);
+    assert_eq!(stage.unnoticed(), Some((0, 1)));
+    let rules = Rules { recoveries: 1, mistakes: 1, recover_when_told: true, ..Rules::default() };
+    let recovery = Action::Recover { process: 1, memory: true };
+    let is_report = |action: &Action| matches!(action, Action::Suspect { .. } | Action::Trust { .. });
+    assert!(!stage.enabled(&rules).iter().any(is_report) && !stage.allows(&recovery, &rules));
+    assert_eq!(stage.apply(&Action::Suspect { by: 0, of: 1 }), Err(Refused::Detects));
+    let fire = |name: &str| Action::Timer { process: 0, name: name.into() };
+    go(&mut stage, &[fire("Beat"), fire("Deadline")]);
+    assert!(stage.unnoticed().is_none() && stage.allows(&recovery, &rules));
 }
 
 #[test]

@@ -87,14 +87,14 @@ pub enum Wish {
     Release,
     /// Start an election.
     Elect,
-    /// Append a record of this one byte to the file.
-    Append(u8),
+    /// Append a record with this number to the file.
+    Append(u64),
 }
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Action::User { process, wish: Wish::Append(byte) } => write!(f, "append {process} {byte}"),
+            Action::User { process, wish: Wish::Append(number) } => write!(f, "append {process} {number}"),
             Action::User { process, wish } => write!(f, "{wish} {process}"),
             Action::Deliver { message } => write!(f, "deliver #{message}"),
             Action::Drop { message } => write!(f, "drop #{message}"),

@@ -107,6 +107,9 @@ pub struct Network {
     /// The process that wrote this trace, if it was one member of a group over sockets. Such a trace cannot be replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<usize>,
+    /// The speed of each process's clock; 1 is exact. None if all clocks are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_rates: Option<Vec<f64>>,
 }
 
 /// The actions of the users: fields that a replay depends on, and notes.
@@ -229,6 +232,13 @@ pub enum Event {
     },
     Cancel {
         req: u64,
+    },
+    Append {
+        req: u64,
+    },
+    Appended {
+        req: u64,
+        offset: u64,
     },
     Send {
         msg: u64,

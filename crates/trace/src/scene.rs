@@ -81,7 +81,7 @@ pub struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BarKind {
-    /// From a request until the entry. In elections: from a request, or from the loss of the leader, until the process
+    /// From a request until the entry, or from an append until the offset is known. In elections: from a request, or from the loss of the leader, until the process
     /// learns of a leader.
     Waiting,
     /// In the critical section.
@@ -319,6 +319,12 @@ impl Builder {
             }
             Event::Exit { .. } => self.end(p, Inside, at),
             Event::Cancel { .. } => self.end(p, Waiting, at),
+            Event::Append { .. } => self.begin(p, Waiting, String::new(), at),
+            Event::Appended { offset, .. } => {
+                let waiting = self.open.get_mut(&(p, Waiting));
+                waiting.into_iter().for_each(|bar| bar.label = format!("offset {offset}"));
+                self.end(p, Waiting, at);
+            }
             Event::Elected { leader: Some(leader), term } => {
                 self.end(p, Waiting, at);
                 let label = term.map_or("leads".to_owned(), |term| format!("leads, term {term}"));

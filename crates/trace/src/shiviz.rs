@@ -73,6 +73,8 @@ fn words(event: &Event) -> Option<String> {
         Event::Enter { req, fence } => format!("enter, request {req}, fence {fence}"),
         Event::Exit { req } => format!("exit, request {req}"),
         Event::Cancel { req } => format!("cancel, request {req}"),
+        Event::Append { req } => format!("append, request {req}"),
+        Event::Appended { req, offset } => format!("appended, request {req}, offset {offset}"),
         Event::Send { msg, to, kind, .. } => format!("send {kind} to P{to}, message {msg}"),
         Event::Deliver { msg, from, kind } => format!("deliver {kind} from P{from}, message {msg}"),
         Event::Drop { msg, reason } => format!("drop message {msg}, {}", cause(*reason)),

@@ -127,6 +127,40 @@ fn faults_by_hand() {
     });
 }
 
+/// The beats of the others stay on their way while the clock of P0 goes on.
+#[test]
+fn a_detector_is_stepped_to_a_wrong_suspicion_by_its_own_clock() {
+    in_lab(async |page| {
+        page.open("#/algorithm/heartbeat").await;
+        page.click_text("a.button", "Step by hand").await;
+        until_lamp(page, "safety", "good").await;
+        assert_eq!(page.number("document.querySelectorAll('.timer-list button').length").await, 3, "one timer each");
+        let fire = async |name: &str| page.click(&format!("[aria-label='Fire the timer {name} of P0']")).await;
+        fire("Beat").await;
+        until_steps(page, "t0_Beat").await;
+        until_lamp(page, "safety", "good").await;
+        fire("Deadline").await;
+        until_lamp(page, "safety", "bad").await;
+        assert!(page.text(".lamp[data-property=safety]").await.contains("P0 suspects P1, which is alive"));
+        let row = |name: &str| {
+            let named = format!("(one) => one.querySelector('th').innerText === {name:?}");
+            format!(
+                "[...document.querySelectorAll('.states tbody tr')].find({named}).querySelectorAll('td')[0].innerText"
+            )
+        };
+        assert_eq!(page.string(&row("clock")).await, "12");
+        assert_eq!(page.string(&row("deadline")).await, "P1: 11, P2: 11");
+        assert_eq!(page.string(&row("suspects")).await, "{1, 2}");
+        // Nobody but the detector itself notices a crash.
+        page.click_text(".process-row[data-process='1'] button", "Crash").await;
+        page.until_text(".lamp[data-property=liveness]", "so far P2 does not suspect P1, which is down").await;
+        assert_eq!(
+            page.number("document.querySelectorAll('[data-action^=suspect], [data-action^=trust]').length").await,
+            0
+        );
+    });
+}
+
 #[test]
 fn by_hand_with_the_keyboard() {
     in_lab(async |page| {

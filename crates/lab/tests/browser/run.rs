@@ -35,8 +35,30 @@ fn each_algorithm_runs() {
             page.until(&format!("document.querySelector('h1').innerText.startsWith({name:?})")).await;
             until_shown(page).await;
             page.until(&format!("{COLOURS} > 10")).await;
+            page.click("[aria-label^='First event']").await;
+            page.until("document.querySelectorAll('.moment .process').length > 1").await;
             assert!(page.address().await.contains(name.as_str()), "{name}: {}", page.address().await);
         }
+    });
+}
+
+#[test]
+fn a_moment_shows_what_a_detector_knows_and_who_waits_for_an_append() {
+    in_lab(async |page| {
+        page.open("#/run?v=1&spec={\"algorithm\":\"phi-accrual\",\"n\":3,\"faults\":[\"crash 1 @ 25\"]}").await;
+        until_shown(page).await;
+        page.click("[aria-label^='Last event']").await;
+        page.until_text(".moment .process[aria-label=P0]", "suspects P1").await;
+        let parts = "[...document.querySelectorAll('.moment .process[aria-label=P0] dt')].map((one) => one.innerText)";
+        let names = ["clock", "next beat", "suspects", "phi", "mean", "deviation", "last beat", "deadline"];
+        assert_eq!(page.value(parts).await, serde_json::json!(names));
+        page.until_text(".moment .process[aria-label=P1]", "down").await;
+
+        page.open("#/run?v=1&spec={\"algorithm\":\"record-append\",\"n\":3,\"entries\":6}").await;
+        until_shown(page).await;
+        page.click("[aria-label^='First event']").await;
+        page.until_text(".moment .did", "P0 appends record 0").await;
+        page.until_text(".moment .process[aria-label=P0]", "waits").await;
     });
 }
 

@@ -18,7 +18,7 @@ use super::{Detector, WATCHED_MAX, in_ticks, number, period};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::{Picture, Ticks};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Heartbeat {
     period: Ticks,
     wait: Ticks,

@@ -1,9 +1,11 @@
 //! Failure detection: suspects processes that have been silent for too long.
 //!
-//! Protocols have no clock. A failure detector needs one, so it is a trait of its own.
+//! Protocols have no clock. A failure detector needs one, so it is a trait of its own. A [`Watcher`] is a process with
+//! detectors as a protocol: its clock is a part of its state.
 
 use alloc::string::ToString;
 use core::fmt::Debug;
+use core::hash::Hash;
 
 use crate::registry::{Params, SetupError};
 use crate::{Picture, Ticks};
@@ -11,8 +13,10 @@ use crate::{Picture, Ticks};
 mod beater;
 pub mod heartbeat;
 pub mod phi_accrual;
+mod watcher;
 
 pub use beater::{Beat, Beater, Heard, Period};
+pub use watcher::{Due, Opinion, StampedBeat, Watcher};
 
 /// Watches one other process and suspects it when its beats stop.
 ///
@@ -25,7 +29,7 @@ pub use beater::{Beat, Beater, Heard, Period};
 ///    [`deadline`](Detector::deadline). A beat ends a suspicion at once.
 ///
 /// `now` is the clock of the watching process. It never goes back.
-pub trait Detector: Clone + PartialEq + Debug + Send + Sync + 'static {
+pub trait Detector: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// Time between two beats of the watched process.
     fn period(&self) -> Ticks;
 
@@ -42,8 +46,8 @@ pub trait Detector: Clone + PartialEq + Debug + Send + Sync + 'static {
         now > self.deadline()
     }
 
-    /// The picture of the detector at `now`: whether it suspects the process, and why or why not yet. Only the driver
-    /// knows which process the detector watches.
+    /// The picture of the detector at `now`: whether it suspects the process, and why or why not yet. Its numbers
+    /// are times. Only the driver knows which process the detector watches.
     fn view(&self, now: Ticks) -> Picture;
 
     /// Moves all remembered times `ticks` into the past, but not below 0. So the checker can let time pass while the

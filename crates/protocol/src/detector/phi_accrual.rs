@@ -16,6 +16,7 @@
 //! 5.6.
 
 use alloc::collections::VecDeque;
+use core::hash::{Hash, Hasher};
 
 use super::{Detector, WATCHED_MAX, in_ticks, number, period};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
@@ -38,6 +39,16 @@ pub struct PhiAccrual {
     /// Whether a beat has arrived since watching began. The time until the first beat says nothing about the rhythm.
     beaten: bool,
     deadline: Ticks,
+}
+
+// The number of deviations is never NaN.
+impl Eq for PhiAccrual {}
+
+/// Only what changes. The rest is the same for all detectors of a group.
+impl Hash for PhiAccrual {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.times, self.last, self.beaten, self.deadline).hash(state);
+    }
 }
 
 /// Bound on a remembered time, so that the sum of the squares does not overflow.

@@ -3,6 +3,7 @@
 
 use baton_protocol::append::{Append, Command, Event};
 use baton_protocol::{ProcessId, Ticks};
+use baton_trace::Event as Traced;
 
 use super::mutex::{Load, Measured, Workload};
 use crate::app::Application;
@@ -19,6 +20,8 @@ pub struct AppendNow;
 /// The record that a user has appended and waits for the answer to, and since when.
 #[derive(Clone, Debug)]
 struct Pending {
+    /// The number of the append in the run.
+    req: u64,
     data: Vec<u8>,
     since: Ticks,
 }
@@ -76,9 +79,11 @@ impl AppendUsers {
         // Every record is unique, and lengths differ, so that half a record would show.
         let mut data = format!("record {} of P{process}", self.issued).into_bytes();
         data.resize(data.len() + (self.issued % 32) as usize, b'.');
+        let req = self.issued;
         self.issued += 1;
         self.files.append(process, data.clone());
-        self.pending[process] = Some(Pending { data: data.clone(), since: wire.now() });
+        self.pending[process] = Some(Pending { req, data: data.clone(), since: wire.now() });
+        wire.trace(process, || Traced::Append { req });
         wire.command(process, Command::Append { data }, Class::Request);
     }
 
@@ -127,6 +132,7 @@ impl<P: Append> Application<P> for AppendUsers {
         let Some(pending) = self.pending[process].take() else { return };
         self.answered += 1;
         self.progress = wire.now();
+        wire.trace(process, || Traced::Appended { req: pending.req, offset });
         self.measured.entry(self.answered, wire.messages());
         self.measured.waited(self.answered, wire.now() - pending.since);
         self.files.told(pending.data, offset);

@@ -14,6 +14,7 @@ pub mod mutex;
 pub mod order;
 pub mod safety;
 pub mod store;
+pub mod suspicions;
 
 /// The verdict on a property after a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,13 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::registry::Survivors;
-use baton_protocol::{Message, ProcessId, Promises, Protocol, election, mutex};
+use baton_protocol::{Message, ProcessId, Promises, Protocol, append, election, mutex};
 use baton_trace::{Event, Record};
 
 use super::recurrence::Snapshot;
 use super::{ReplayError, differs};
 use crate::oracle::mutex::Violation;
 use crate::stage::{Action, Effect, Envelope, Payload, Stage, Wish};
+
+/// What a group is for.
+pub enum Aim {
+    Lock,
+    Lead(Elects),
+    Append,
+}
 
 /// The rules for the leader of an election group.
 pub struct Elects {
@@ -22,8 +29,7 @@ pub struct Elects {
 /// A trace during its replay.
 pub struct Repeat<'t, P: Protocol> {
     stage: Stage<P>,
-    /// None for mutual exclusion.
-    elects: Option<Elects>,
+    aim: Aim,
     records: &'t [Record],
     next: usize,
     /// Whether each link keeps the order of messages.
@@ -45,7 +51,7 @@ pub struct Repeat<'t, P: Protocol> {
 }
 
 impl<'t, P: Protocol> Repeat<'t, P> {
-    pub fn new(stage: Stage<P>, fifo: bool, records: &'t [Record], elects: Option<Elects>) -> Self {
+    pub fn new(stage: Stage<P>, fifo: bool, records: &'t [Record], aim: Aim) -> Self {
         let mut ends_left = BTreeMap::new();
         for record in records {
             if let Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } | Event::Drop { msg, .. } = record.event {
@@ -54,7 +60,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         }
         Repeat {
             stage,
-            elects,
+            aim,
             records,
             next: 0,
             fifo,
@@ -175,7 +181,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         } else if let Some(at) = self.who_disagrees() {
             let detail = format!("P{at} does not follow the process that must lead");
             self.violations.push(("liveness", detail));
-        } else if let (Some(end @ ("finished" | "limit")), None) = (end, &self.elects) {
+        } else if let (Some(end @ ("finished" | "limit")), Aim::Lock | Aim::Append) = (end, &self.aim) {
             // Steps are still possible, but a process waits. A counterexample would need a cycle to show that; a run
             // just ends.
             let who = match waiting.is_empty() {
@@ -187,16 +193,22 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         }
     }
 
+    /// Judges the files of a group that appends records, at the end of a run in which no event was left.
+    pub fn judge_the_files(&mut self) {
+        let wrong = self.stage.wrong_in_the_end();
+        self.violations.extend(wrong.map(|detail| ("safety", detail)));
+    }
+
     /// The properties that were checked and not violated. In a counterexample a process may wait at the end, which says
     /// nothing about liveness. If ORDER is not promised, a run that could not have violated it says nothing, too.
     pub fn held(&self, counterexample: bool, promises: &Promises) -> Vec<&'static str> {
-        let elects = self.elects.is_some();
-        let served = if elects { self.who_disagrees().is_none() } else { self.stage.waiting().is_empty() };
+        let locks = matches!(self.aim, Aim::Lock);
+        let served = self.who_disagrees().is_none() && self.stage.waiting().is_empty();
         let watched = [
             ("safety", true),
             ("liveness", served && !counterexample),
-            ("order", !elects && self.stage.watches_order() && (promises.order || self.stage.tests_order())),
-            ("fence", !elects),
+            ("order", locks && self.stage.watches_order() && (promises.order || self.stage.tests_order())),
+            ("fence", locks),
         ];
         let violated = |property| self.violations.iter().any(|(found, _)| *found == property);
         let held = |&(property, watched): &(&'static str, bool)| watched && !violated(property);
@@ -205,7 +217,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
 
     /// A live process whose leader is not the process that must lead.
     fn who_disagrees(&self) -> Option<ProcessId> {
-        let Elects { rule, survivors } = self.elects.as_ref()?;
+        let Aim::Lead(Elects { rule, survivors }) = &self.aim else { return None };
         let lives = |process: &ProcessId| self.stage.is_up(*process);
         let clients = || (0..self.stage.clients()).filter(lives);
         let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
@@ -255,16 +267,18 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             Event::Send { .. } | Event::Enter { .. } | Event::Elected { .. } | Event::Choice { .. } => {
                 Err(differs(record, "that this did not happen".into()))
             }
+            Event::Append { .. } | Event::Appended { .. } => Err(differs(record, "that this did not happen".into())),
             _ => Ok(()),
         }
     }
 
     /// The user's command in this event.
     fn wish(&self, event: &Event) -> Option<Wish> {
-        match (event, &self.elects) {
-            (Event::Request { .. }, None) => Some(Wish::Request),
-            (Event::Request { .. }, Some(_)) => Some(Wish::Elect),
-            (Event::Exit { .. }, None) => Some(Wish::Release),
+        match (event, &self.aim) {
+            (Event::Request { .. }, Aim::Lock) => Some(Wish::Request),
+            (Event::Request { .. }, Aim::Lead(_)) => Some(Wish::Elect),
+            (Event::Exit { .. }, Aim::Lock) => Some(Wish::Release),
+            (Event::Append { req }, Aim::Append) => Some(Wish::Append(*req)),
             _ => None,
         }
     }
@@ -382,6 +396,12 @@ impl<'t, P: Protocol> Repeat<'t, P> {
                     self.heard(process, told, || {
                         format!("P{process}: {:?}", election::Event::Elected { leader, term })
                     })?;
+                }
+                // The user does not hear the answer to an append from before a crash.
+                Effect::Appended { offset, asked: true, .. } => {
+                    let told =
+                        |event: &Event| matches!(event, Event::Appended { offset: traced, .. } if *traced == offset);
+                    self.heard(process, told, || format!("P{process}: {:?}", append::Event::Appended { offset }))?;
                 }
                 Effect::Violated { property, ref detail } => self.violations.push((property, detail.clone())),
                 _ => {}

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use baton_protocol::append::{self, Append, Slot};
+use baton_protocol::detector::{Detector, Opinion, Watcher};
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::{Choice, Group, ProcessId, Protocol, Ticks};
@@ -60,6 +61,18 @@ pub enum Effect<P: Protocol> {
         process: ProcessId,
         /// The index of the record in the file.
         offset: u64,
+        /// Whether the user waits for the offset. It does not after a crash.
+        asked: bool,
+    },
+    /// A process, which is a failure detector, begins to suspect another one.
+    Suspected {
+        process: ProcessId,
+        peer: ProcessId,
+    },
+    /// A process, which is a failure detector, ends its suspicion of another one.
+    Trusted {
+        process: ProcessId,
+        peer: ProcessId,
     },
     Crashed {
         process: ProcessId,
@@ -105,6 +118,8 @@ pub struct Words<P: Protocol> {
     pub event: fn(ProcessId, P::Event) -> Effect<P>,
     /// The file of a replica. None if the process has no file.
     pub file: fn(&P) -> Option<&[Slot]>,
+    /// Whether the processes are failure detectors. Otherwise each has one that reports crashes to it.
+    pub detects: bool,
 }
 
 impl<P: Mutex> Stage<P> {
@@ -116,7 +131,7 @@ impl<P: Mutex> Stage<P> {
             Wish::Elect | Wish::Append(_) => None,
         };
         let event = |process, mutex::Event::Granted { fence }| Effect::Granted { process, fence, asked: false };
-        Stage::new(group, Words { command, event, file: |_| None })
+        Stage::new(group, Words { command, event, file: |_| None, detects: false })
     }
 }
 
@@ -128,18 +143,36 @@ impl<P: Election> Stage<P> {
             Wish::Request | Wish::Release | Wish::Append(_) => None,
         };
         let event = |process, election::Event::Elected { leader, term }| Effect::Elected { process, leader, term };
-        Stage::new(group, Words { command, event, file: |_| None })
+        Stage::new(group, Words { command, event, file: |_| None, detects: false })
     }
+}
+
+/// The record with this number: its bytes, the lowest first, without zeros at the end. One byte up to 255.
+pub fn record(number: u64) -> Vec<u8> {
+    let bytes = number.to_le_bytes();
+    let length = bytes.iter().rposition(|&byte| byte != 0).map_or(1, |last| last + 1);
+    bytes[..length].to_vec()
 }
 
 impl<P: Append> Stage<P> {
     /// A record append group before its start.
     pub fn append(group: Group<P>) -> Self {
         let command = |wish| match wish {
-            Wish::Append(byte) => Some(append::Command::Append { data: vec![byte] }),
+            Wish::Append(number) => Some(append::Command::Append { data: record(number) }),
             Wish::Request | Wish::Release | Wish::Elect => None,
         };
-        let event = |process, append::Event::Appended { offset }| Effect::Appended { process, offset };
-        Stage::new(group, Words { command, event, file: P::file })
+        let event = |process, append::Event::Appended { offset }| Effect::Appended { process, offset, asked: false };
+        Stage::new(group, Words { command, event, file: P::file, detects: false })
+    }
+}
+
+impl<D: Detector> Stage<Watcher<D>> {
+    /// A group of failure detectors before its start.
+    pub fn detector(group: Group<Watcher<D>>) -> Self {
+        let event = |process, opinion| match opinion {
+            Opinion::Suspects(peer) => Effect::Suspected { process, peer },
+            Opinion::TrustsAgain(peer) => Effect::Trusted { process, peer },
+        };
+        Stage::new(group, Words { command: |_| None, event, file: |_| None, detects: true })
     }
 }

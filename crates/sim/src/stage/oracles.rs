@@ -9,6 +9,8 @@ use crate::oracle::causality::{Causality, Past};
 use crate::oracle::file::Files;
 use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
+use crate::oracle::suspicions::Suspicions;
+use crate::stage::effect::record;
 
 #[derive(Clone, Debug)]
 pub struct Oracles {
@@ -20,15 +22,18 @@ pub struct Oracles {
     leaders: Leaders,
     /// The leader that each process last reported.
     beliefs: BTreeMap<ProcessId, Option<ProcessId>>,
-    /// None after a user has appended a byte again: the oracle tells records apart by their content.
+    /// None after a user has appended a record again: the oracle tells records apart by their content.
     files: Option<Files>,
-    /// For each process that waits for the offset of its record: the byte.
-    appends: BTreeMap<ProcessId, u8>,
-    bytes: BTreeSet<u8>,
+    /// For each process that waits for the offset of its record: the number of the record.
+    appends: BTreeMap<ProcessId, u64>,
+    appended: BTreeSet<u64>,
+    /// None unless the processes are failure detectors.
+    suspicions: Option<Suspicions>,
 }
 
 impl Oracles {
-    pub fn new(processes: usize, clients: usize) -> Self {
+    /// `detects`: whether the processes are failure detectors.
+    pub fn new(processes: usize, clients: usize, detects: bool) -> Self {
         let watch_order = clients <= Causality::CLIENTS_MAX;
         Oracles {
             mutex: MutexJudge::new(clients, watch_order),
@@ -38,7 +43,8 @@ impl Oracles {
             beliefs: BTreeMap::new(),
             files: Some(Files::default()),
             appends: BTreeMap::new(),
-            bytes: BTreeSet::new(),
+            appended: BTreeSet::new(),
+            suspicions: detects.then(Suspicions::default),
         }
     }
 
@@ -85,7 +91,8 @@ impl Oracles {
         self.pasts.extend(past.map(|past| (copy, past)));
     }
 
-    pub fn receive(&mut self, message: u64, to: ProcessId) {
+    pub fn receive(&mut self, message: u64, from: ProcessId, to: ProcessId) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.hear(to, from));
         if let (Some(causality), Some(past)) = (&mut self.causality, self.pasts.get(&message)) {
             causality.receive(to, past);
         }
@@ -106,24 +113,49 @@ impl Oracles {
         found.map(|detail| ("safety", detail)).into_iter().collect()
     }
 
-    pub fn append(&mut self, process: ProcessId, byte: u8) {
-        self.appends.insert(process, byte);
-        if !self.bytes.insert(byte) {
+    pub fn append(&mut self, process: ProcessId, number: u64) {
+        self.appends.insert(process, number);
+        if !self.appended.insert(number) {
             self.files = None;
         }
         if let Some(files) = &mut self.files {
-            files.append(process, vec![byte]);
+            files.append(process, record(number));
         }
+    }
+
+    /// `files` are those of the live replicas. No message will arrive and no timer will fire.
+    pub fn wrong_in_the_end(&self, files: &[(ProcessId, &[Slot])]) -> Option<String> {
+        self.files.as_ref()?.judge(files, true)
     }
 
     /// `files` are those of the live replicas.
     pub fn appended(&mut self, process: ProcessId, offset: u64, files: &[(ProcessId, &[Slot])]) -> Vec<Violation> {
-        let (Some(byte), Some(judge)) = (self.appends.remove(&process), &mut self.files) else { return Vec::new() };
-        judge.told(vec![byte], offset);
+        let (Some(number), Some(judge)) = (self.appends.remove(&process), &mut self.files) else { return Vec::new() };
+        judge.told(record(number), offset);
         judge.judge(files, false).map(|detail| ("safety", detail)).into_iter().collect()
     }
 
+    pub fn suspect(&mut self, process: ProcessId, peer: ProcessId) -> Vec<Violation> {
+        let mistake = self.suspicions.as_mut().and_then(|suspicions| suspicions.suspect(process, peer));
+        mistake.map(|detail| ("safety", detail)).into_iter().collect()
+    }
+
+    pub fn trust(&mut self, process: ProcessId, peer: ProcessId) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.trust(process, peer));
+    }
+
+    /// None unless the processes are failure detectors.
+    pub fn suspicions(&self) -> Option<&Suspicions> {
+        self.suspicions.as_ref()
+    }
+
+    /// `processes`: the number of all.
+    pub fn recover(&mut self, process: ProcessId, processes: usize) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.recover(process, processes));
+    }
+
     pub fn crash(&mut self, process: ProcessId) {
+        self.suspicions.iter_mut().for_each(|suspicions| suspicions.crash(process));
         self.appends.remove(&process);
         self.mutex.crash(process);
         self.leaders.gone(process);

@@ -10,6 +10,9 @@ pub enum Refused {
     /// The algorithm belongs to a family without this command.
     #[error("the algorithm has no such command")]
     OtherFamily,
+    /// In a group of failure detectors each process decides by itself whom it suspects.
+    #[error("each process is a failure detector itself: it suspects by its own clock, when its timer fires")]
+    Detects,
     /// Helpers get no commands.
     #[error("P{process} is a helper, and only P0 to P{} may request", clients - 1)]
     Helper { process: ProcessId, clients: usize },

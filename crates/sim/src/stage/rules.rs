@@ -102,7 +102,7 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn wishes(&self, process: ProcessId, actions: &mut Vec<Action>) {
-        let appended = Wish::Append(self.spent.appended as u8);
+        let appended = Wish::Append(self.spent.appended.into());
         for wish in [Wish::Request, Wish::Release, Wish::Elect, appended] {
             if (self.words.command)(wish).is_some() && self.check_wish(process, wish).is_ok() {
                 actions.push(Action::User { process, wish });
@@ -131,7 +131,10 @@ impl<P: Protocol> Stage<P> {
             return;
         }
         for &process in &self.down {
-            let untold = |by: ProcessId| self.is_up(by) && self.detectors.next_report(by, process).is_some();
+            let untold = |by: ProcessId| match self.words.detects {
+                true => self.is_up(by) && !self.suspects(by, process),
+                false => self.is_up(by) && self.detectors.next_report(by, process).is_some(),
+            };
             if !(rules.recover_when_told && (0..self.processes.len()).any(untold)) {
                 actions.extend(rules.memory.iter().map(|&memory| Action::Recover { process, memory }));
             }
@@ -140,6 +143,9 @@ impl<P: Protocol> Stage<P> {
 
     /// The possible reports of the failure detector of `by`.
     fn reports(&self, by: ProcessId, rules: &Rules, actions: &mut Vec<Action>) {
+        if self.words.detects {
+            return;
+        }
         for of in (0..self.processes.len()).filter(|&of| of != by) {
             let report = self.detectors.next_report(by, of);
             let mistaken = self.detectors.is_mistaken(by, of) && self.is_up(of);

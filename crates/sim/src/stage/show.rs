@@ -118,7 +118,7 @@ impl<P: Protocol> Stage<P> {
             Action::User { process, wish: Wish::Request } => format!("P{process} requests"),
             Action::User { process, wish: Wish::Release } => format!("P{process} leaves"),
             Action::User { process, wish: Wish::Elect } => format!("P{process} starts an election"),
-            Action::User { process, wish: Wish::Append(byte) } => format!("P{process} appends record {byte}"),
+            Action::User { process, wish: Wish::Append(number) } => format!("P{process} appends record {number}"),
             Action::Deliver { message: number } => match self.message(*number) {
                 Some(Envelope { from, to, payload, .. }) => format!("P{to} gets {payload} from P{from}"),
                 None => format!("message #{number} arrives"),

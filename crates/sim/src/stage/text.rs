@@ -25,7 +25,10 @@ impl<P: Protocol> fmt::Display for Effect<P> {
                 let term = term.map_or(String::new(), |term| format!(", term {term}"));
                 write!(f, "P{process} leader: {leader}{term}")
             }
-            Effect::Appended { process, offset } => write!(f, "P{process} appended at {offset}"),
+            Effect::Appended { process, offset, asked: true } => write!(f, "P{process} appended at {offset}"),
+            Effect::Appended { process, offset, asked: false } => write!(f, "P{process} appended at {offset}, unasked"),
+            Effect::Suspected { process, peer } => write!(f, "P{process} suspects P{peer}"),
+            Effect::Trusted { process, peer } => write!(f, "P{process} trusts P{peer} again"),
             Effect::Crashed { process } => write!(f, "P{process} is down"),
             Effect::Recovered { process } => write!(f, "P{process} is up again"),
             Effect::Ready { process } => write!(f, "P{process} is ready"),

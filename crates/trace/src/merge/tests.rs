@@ -12,7 +12,7 @@ fn header(member: Option<usize>, started_unix_s: f64) -> Header {
         quorums: None,
         tree: None,
         seed: 0,
-        network: Network { notes, order: None, member },
+        network: Network { notes, member, ..Network::default() },
         workload: Workload::default(),
         params: Params::default(),
         unit: Unit::Seconds,
