@@ -223,7 +223,8 @@ impl Node {
         tasks.spawn(drain(overflown, overflowing.clone()));
         if let Some(listener) = listener {
             let (group, disk, files) = (group.clone(), disk.clone(), files.clone());
-            let door = Door { group, snapshots, disk, files, fatal, alive, limiter: Mutex::default() };
+            let (limiter, installing) = Default::default();
+            let door = Door { group, snapshots, disk, files, fatal, alive, limiter, installing };
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();

@@ -66,6 +66,9 @@ pub struct Door {
     /// `Node::shutdown` waits until it is dropped.
     pub alive: mpsc::Sender<()>,
     pub limiter: Mutex<Limiter>,
+    /// Held while a snapshot is restored and installed. A restored snapshot is a whole state in memory, so only one exists
+    /// at a time, even if a new leader sends its own while that of the last one is being restored.
+    pub installing: tokio::sync::Mutex<()>,
 }
 
 /// Takes connections until the task is dropped.
@@ -284,6 +287,7 @@ impl Door {
         let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
         info!(index = meta.last.map(|last| last.index), "a snapshot of another node has arrived");
         let meta = edge::meta(meta).map_err(LinkError::Failed)?;
+        let _one_at_a_time = self.installing.lock().await;
         let state = self.restore(received).await?;
         let snapshot = Snapshot { meta, snapshot: Chunks::Restored(Box::new(state)) };
         let installed = self.group.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
