@@ -63,14 +63,15 @@ fn load(text: &str) -> Result<Load, Failure> {
     })
 }
 
-/// The items of a list that is separated by commas, without repetitions.
+/// The items of a list that is separated by commas.
 fn list<T: PartialEq>(text: &str, one: fn(&str) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
     let mut all = Vec::new();
     for part in text.split(',') {
-        let part = one(part)?;
-        if !all.contains(&part) {
-            all.push(part);
+        let item = one(part)?;
+        if all.contains(&item) {
+            return Err(Failure::bad_input(format!("`{}` is given twice; give each value once", part.trim())));
         }
+        all.push(item);
     }
     Ok(all)
 }

@@ -25,7 +25,7 @@ const VARIANTS: [(&str, &str); 6] = [
 /// The measured rounds after the warm-up: each process enters once a round.
 const ROUNDS: u64 = 8;
 /// The least number of measured entries, so that means settle.
-const ENTRIES: u64 = 2_000;
+pub const ENTRIES: u64 = 2_000;
 
 /// How long each process stays in the critical section, in T.
 pub const HOLD: f64 = 1.0;
@@ -112,13 +112,18 @@ pub fn contestants() -> Vec<Contestant> {
     with_variants.collect()
 }
 
+/// The number of requests of a run with enough measured entries. Three rounds of warm-up come first. In the last round,
+/// processes stop requesting.
+pub fn entries(n: usize) -> u64 {
+    let rounds = ROUNDS.max(ENTRIES.div_ceil(n as u64));
+    (3 + rounds + 1) * n as u64
+}
+
 type Task = (Contestant, usize, Load);
 
 fn measure(&(contestant, n, load): &Task) -> Row {
     let mut options = contestant.options(n, load);
-    let rounds = ROUNDS.max(ENTRIES.div_ceil(n as u64));
-    // Three rounds of warm-up come first. In the last round, processes stop requesting.
-    options.workload.entries = (3 + rounds + 1) * n as u64;
+    options.workload.entries = entries(n);
     let row = Row {
         algorithm: contestant.about.name,
         variant: contestant.variant,

@@ -2,7 +2,9 @@
 
 use std::mem;
 
-use baton_compare::theory::{AppendTheory, DetectorTheory, beside, of_append, of_detector, of_election, of_mutex};
+use baton_compare::theory::{
+    AppendTheory, DetectorTheory, Spread, beside, of_append, of_detector, of_election, of_mutex, spread,
+};
 use baton_sim::metrics::{DelaySummary, ProcessLoad};
 use baton_sim::oracle::Verdict;
 use baton_sim::report::{AppendReport, DetectorReport, Drawn, ElectionReport, MutexReport, Properties, Report, Side};
@@ -34,7 +36,8 @@ pub fn of(report: &Report, options: &Options) -> String {
             (title, report.seed, append_to_text(report, &of_append(options, report)))
         }
     };
-    rows.extend(drawn_to_text(report.drawn()));
+    rows.extend(spread(options, report).map(|spread| vec!["spread".into(), spread_to_text(spread, report)]));
+    rows.extend(report.drawn().map(|drawn| vec!["drawn".into(), self::drawn(drawn)]));
     rows.extend(no_theory::reason(options, report).map(|reason| vec!["theory".into(), reason]));
     let verdicts = verdicts(report.properties(), report.broken_promises());
     format!("{title}, seed {seed}\n\n{}{verdicts}", narrow_table(&rows))
@@ -100,13 +103,23 @@ fn load_to_text(load: Option<ProcessLoad>) -> String {
     })
 }
 
+fn spread_to_text(Spread { values, differs, entries_enough }: Spread, report: &Report) -> String {
+    let values = match report {
+        Report::Detector(_) => counted(values, "crash", "crashes"),
+        _ => counted(values, "entry", "entries"),
+    };
+    let [differs, enough] = [differs, Spread::enough()].map(|share| (100.0 * share).round());
+    format!(
+        "a mean over {values} may differ by {differs} % from theory; with --entries {entries_enough}, by {enough} %"
+    )
+}
+
 /// What `--fault random` drew.
-fn drawn_to_text(drawn: Option<&Drawn>) -> Option<Vec<String>> {
-    let Drawn { faults, loss, duplicate, drift } = drawn?;
+pub fn drawn(Drawn { faults, loss, duplicate, drift }: &Drawn) -> String {
     let others = [("loss", loss), ("duplicate", duplicate), ("drift", drift)];
     let others = others.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
     let all: Vec<String> = faults.iter().cloned().chain(others).collect();
-    Some(vec!["drawn".into(), if all.is_empty() { "no faults".into() } else { all.join("; ") }])
+    if all.is_empty() { "no faults".into() } else { all.join("; ") }
 }
 
 /// The number of entries, and the number of measured entries if it differs.
