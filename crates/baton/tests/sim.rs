@@ -151,6 +151,21 @@ fn extremes_and_the_time_of_the_run_are_shown_and_no_costs_of_a_run_that_got_stu
     assert_eq!((&store["kind"], &store["fencing"]), (&"lease-checked".into(), &false.into()));
 }
 
+/// A lease may end while its paused holder is inside, so such a run does not promise safety. The report, the diagram and
+/// the judge of the trace agree on that.
+#[test]
+fn what_a_run_does_not_promise_is_no_broken_promise_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (svg, trace) = (folder.path().join("run.svg"), folder.path().join("run.ndjson"));
+    let (svg_name, trace_name) = (svg.to_str().unwrap(), trace.to_str().unwrap());
+    let play = format!("sim --scenario fencing-pause-fenced --svg {svg_name} --trace {trace_name}");
+    assert_prints(&play, 0, &["safety violated, not promised P1 and P0 are"]);
+    let picture = std::fs::read_to_string(svg).unwrap();
+    assert!(picture.contains(">safety, which is not promised: P1 and P0 are in"), "{picture}");
+    assert!(!picture.contains("violates safety"), "{picture}");
+    assert_prints(&format!("trace check {trace_name}"), 0, &["safety violated, not promised"]);
+}
+
 #[test]
 fn without_a_detector_a_crash_stops_the_others_and_the_report_names_them() {
     let crash = "sim ricart-agrawala -n 4 --fault 'crash 2 @ 20'";

@@ -536,10 +536,13 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks:
         "app_messages": workload.app_messages,
         "store": workload.store,
     }));
+    let promised = promises(about, group.lease, options);
+    let broken_off = about.promises.each().into_iter().filter(|(property, is)| **is && !promised.include(*property));
+    let not_promised = broken_off.map(|(property, _)| property.name().to_owned()).collect();
     Header {
         seed: options.seed,
         network,
-        workload: baton_trace::Workload { notes, ..Default::default() },
+        workload: baton_trace::Workload { notes, not_promised, ..Default::default() },
         ..Header::new(about, &options.params, group.processes, &group.topology, Unit::T)
     }
 }

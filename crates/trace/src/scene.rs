@@ -250,7 +250,7 @@ fn unit(header: &Header, records: &[Record]) -> &'static str {
 /// An unknown algorithm promises everything.
 fn is_promised(header: &Header, property: &str) -> bool {
     match (registry::find(&header.algorithm), property.parse()) {
-        (Ok(about), Ok(property)) => about.promises.include(property),
+        (Ok(about), Ok(property)) => header.promises(about).include(property),
         _ => true,
     }
 }

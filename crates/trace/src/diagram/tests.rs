@@ -286,9 +286,51 @@ fn violations_that_are_not_drawn_are_only_counted() {
     let violation = |property: &str| Event::Violation { property: property.into(), detail: "d".into() };
     let all = records([(0.0, 0, violation("safety")), (4.0, 0, violation("fence")), (5.0, 0, violation("fence"))]);
     let until = |t| draw(&header(), &all, Extent::Until(t));
-    assert_eq!(texts(&until(1.0), "wrong"), ["safety: d", "2 violations later, not drawn"]);
-    assert_eq!(texts(&until(4.0), "wrong"), ["safety: d", "fence: d", "1 violation later, not drawn"]);
+    assert_eq!(texts(&until(1.0), "wrong"), ["safety: d", "2 violations later, not drawn: fence"]);
+    assert_eq!(texts(&until(4.0), "wrong"), ["safety: d", "fence: d", "1 violation later, not drawn: fence"]);
     assert_eq!(texts(&until(5.0), "wrong"), ["safety: d", "fence: d", "fence: d"]);
+    let central = Header { algorithm: "central".into(), ..header() };
+    let many = (0..9).map(|t| (f64::from(t), 0, violation(if t == 8 { "safety" } else { "order" })));
+    let many = records(many);
+    let svg = draw(&central, &many, Extent::Until(4.0));
+    let order = "order, which is not promised: d";
+    assert_eq!(texts(&svg, "harmless"), [order, order, order, "and 2 more"]);
+    let later = "4 violations later, not drawn: order, which is not promised; safety";
+    assert_eq!(texts(&svg, "wrong"), [later]);
+}
+
+/// The two times and the length of the cut are so long that they do not fit beside each other.
+#[test]
+fn the_length_of_a_cut_covers_no_time() {
+    let svg = drawn([(99_999.0, 0, Event::Crash), (12_345_678_901.25, 0, Event::Recover { memory: true })]);
+    let place = |text: &str| {
+        let line =
+            svg.lines().find(|line| line.contains(&format!(">{text}<"))).unwrap_or_else(|| panic!("{text}: {svg}"));
+        let number = |name: &str| line.split(&format!(" {name}=\"")).nth(1).unwrap().split('"').next().unwrap();
+        let width = text_width(text);
+        Place {
+            x: number("x").parse().unwrap(),
+            y: number("y").parse().unwrap(),
+            width,
+            height: SMALL_HEIGHT,
+            angle: 0.0,
+        }
+    };
+    let mut taken = Places::default();
+    taken.take(place("12345678901.25"));
+    taken.take(place("99999"));
+    assert!(taken.is_free(&place("12345578901.25 T cut")), "{svg}");
+}
+
+#[test]
+fn no_text_is_on_the_mark_that_the_run_goes_on() {
+    let enter = Event::Enter { req: 0, fence: 4711 };
+    let all = records([(0.0, 0, Event::Crash), (1.0, 1, enter), (2.0, 1, Event::Exit { req: 0 })]);
+    let svg = draw(&header(), &all, Extent::Until(1.0));
+    let label = svg.lines().find(|line| line.contains(">fence 4711<")).unwrap_or_else(|| panic!("{svg}"));
+    let x: f64 = label.split(" x=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+    let end = LEFT + GAP_MIN + UNIT + GAP_MIN;
+    assert!(x + text_width("fence 4711") / 2.0 <= end - 8.0, "{label} reaches to {end}");
 }
 
 #[test]
