@@ -94,6 +94,8 @@ fn a_report_tells_what_was_not_tested_and_which_command_tests_it() {
     assert_prints("check central -n 3 --property order", 1, &["order is violated"]);
     assert_eq!(json("sim central --json")["properties"]["order"], "untested");
     assert_prints("sim central --app-messages", 0, &["order held, not promised fence held"]);
+    assert_prints("sim phi-accrual", 0, &["safety held, not promised liveness held order"]);
+    assert_prints("sim heartbeat", 0, &["safety held liveness held order"]);
 }
 
 /// The suggested command shows that an algorithm without a promise violates the order.
@@ -128,6 +130,7 @@ fn an_election_shows_the_leader_of_each_side_and_messages_that_add_up() {
     let (_, text) = baton(cut);
     assert!(text.contains(" on the side of P0, P1, P2; none on the side of P3, P4"), "{text}");
     assert!(text.contains("leader P2, term "), "{text}");
+    assert!(text.contains(" time 7.000 T on the side of P0, P1, P2; - on the side of P3, P4 rivals"), "{text}");
     let (_, row) = text.split_once(" messages ").unwrap();
     let (total, rest) = row.split_once(" (").unwrap();
     let (kinds, rest) = rest.split_once(')').unwrap();

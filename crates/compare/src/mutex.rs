@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::parallel::{self, Caller, Cancelled};
 use crate::theory::{in_words, number, of_mutex};
+use crate::verdict;
 
 /// Variants that get rows of their own.
 const VARIANTS: [(&str, &str); 6] = [
@@ -182,21 +183,13 @@ impl Row {
     }
 
     pub fn verdict(&self) -> String {
-        if let Some(reason) = &self.refused {
-            return format!("cannot: {reason}");
-        }
-        if !self.broken_promises.is_empty() {
-            return format!("BROKEN: {}", self.broken_promises.join(", "));
-        }
-        if !self.agrees {
-            return format!("DIFFERS: {}", self.differences.join("; "));
-        }
-        match self.expected_kind {
-            Some(Kind::Exact) => "exact".into(),
-            Some(Kind::Bound) => "in bounds".into(),
-            Some(Kind::Mean) => "mean".into(),
-            None => "no theory".into(),
-        }
+        let fine = match self.expected_kind {
+            Some(Kind::Exact) => "exact",
+            Some(Kind::Bound) => "in bounds",
+            Some(Kind::Mean) => "mean",
+            None => "no theory",
+        };
+        verdict::of_row(self.refused.as_deref(), &self.broken_promises, &self.differences, fine)
     }
 }
 
@@ -221,13 +214,4 @@ fn differences(costs: &Costs, report: &MutexReport) -> Vec<String> {
         (!expected.agrees(measured)).then(|| format!("{what} {}, not {}", number(measured), in_words(&expected)))
     };
     checks.into_iter().filter_map(differs).collect()
-}
-
-pub fn load_name(load: Load) -> &'static str {
-    match load {
-        Load::Solo => "solo",
-        Load::SoloRandom => "solo-random",
-        Load::All => "all",
-        Load::Random => "random",
-    }
 }

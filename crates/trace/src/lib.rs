@@ -395,10 +395,11 @@ fn write_line(sink: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+mod example {
     use super::*;
 
-    fn header() -> Header {
+    /// The header of a run that tests make up.
+    pub fn header() -> Header {
         Header {
             baton_trace: VERSION,
             algorithm: "central".into(),
@@ -414,6 +415,12 @@ mod tests {
             unit: Unit::T,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::example::header;
+    use super::*;
 
     #[test]
     fn what_is_written_is_read_back_and_looks_as_the_format_says() {

@@ -448,24 +448,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Network, Params, VERSION, Workload};
-
-    fn header() -> Header {
-        Header {
-            baton_trace: VERSION,
-            algorithm: "central".into(),
-            variant: None,
-            processes: 3,
-            clients: 2,
-            quorums: None,
-            tree: None,
-            seed: 7,
-            network: Network::default(),
-            workload: Workload::default(),
-            params: Params::default(),
-            unit: Unit::T,
-        }
-    }
+    use crate::example::header;
 
     fn scene(events: impl IntoIterator<Item = (f64, Option<usize>, Event)>) -> Scene {
         let record = |(seq, (t, p, event))| Record { seq, t, p, resource: None, event };

@@ -146,13 +146,27 @@ fn leader_to_text(report: &ElectionReport) -> String {
         let term = term.map(|term| format!(", term {term}")).unwrap_or_default();
         leader.map_or("none".into(), |leader| format!("P{leader}{term}"))
     };
-    let side = |Side { processes, leader, term }: &Side| {
-        let processes: Vec<String> = processes.iter().map(|process| format!("P{process}")).collect();
-        let comma = if term.is_some() { "," } else { "" };
-        format!("{}{comma} on the side of {}", named(*leader, *term), processes.join(", "))
+    let side = |side: &Side| {
+        let comma = if side.term.is_some() { "," } else { "" };
+        format!("{}{comma} {}", named(side.leader, side.term), on_side(side))
     };
     match report.sides.as_slice() {
         [] => named(report.leader, report.term),
+        sides => sides.iter().map(side).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn on_side(Side { processes, .. }: &Side) -> String {
+    let processes: Vec<String> = processes.iter().map(|process| format!("P{process}")).collect();
+    format!("on the side of {}", processes.join(", "))
+}
+
+/// The time that the election took, or the time of each side.
+fn time_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
+    let or_dash = |time: Option<f64>| time.map_or("-".into(), |time| format!("{time:.3} T"));
+    let side = |side: &Side| format!("{} {}", or_dash(side.time), on_side(side));
+    match report.sides.as_slice() {
+        [] => or_dash(report.time) + &beside(&theory.time.clone().filter(|_| report.time.is_some())),
         sides => sides.iter().map(side).collect::<Vec<_>>().join("; "),
     }
 }
@@ -168,7 +182,7 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> Vec<Vec<
     vec![
         vec!["leader".into(), leader_to_text(report) + &dead_to_text(&report.dead)],
         vec!["messages".into(), messages],
-        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
+        vec!["time".into(), time_to_text(report, theory)],
         vec!["rivals".into(), format!("two or more processes led for {:.3} T", report.rivals)],
     ]
 }

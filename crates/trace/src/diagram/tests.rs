@@ -1,23 +1,11 @@
 use super::messages::{LOST, SHORT_OF};
 use super::scale::UNIT;
 use super::*;
-use crate::{DatedBy, DropReason, Event, Network, Params, Unit, VERSION, Workload};
+use crate::{DatedBy, DropReason, Event, Unit, Workload, example};
 
 fn header() -> Header {
-    Header {
-        baton_trace: VERSION,
-        algorithm: "a<b".into(),
-        variant: Some("v".into()),
-        processes: 2,
-        clients: 1,
-        quorums: None,
-        tree: None,
-        seed: 1,
-        network: Network::default(),
-        workload: Workload::default(),
-        params: Params::default(),
-        unit: Unit::T,
-    }
+    let (algorithm, variant) = ("a<b".into(), Some("v".into()));
+    Header { algorithm, variant, processes: 2, clients: 1, seed: 1, ..example::header() }
 }
 
 fn records(events: impl IntoIterator<Item = (f64, usize, Event)>) -> Vec<Record> {
