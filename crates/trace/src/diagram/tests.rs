@@ -190,6 +190,56 @@ fn labels_do_not_overlap_and_without_room_are_in_the_tooltip() {
 }
 
 #[test]
+fn no_label_covers_the_cross_of_a_lost_message() {
+    let header = Header { processes: 4, clients: 4, ..header() };
+    let lost = |msg| Event::Drop { msg, reason: DropReason::Partition };
+    let send = |msg, to| Event::Send { msg, to, kind: "COORDINATOR".into(), bytes: 1, body: None };
+    let to = |msg: u64| msg as usize;
+    let sends = (0..3).map(|msg| (0.0, 3, send(msg, to(msg))));
+    let drops = (0..3).map(|msg| (0.0, to(msg), lost(msg)));
+    let svg = draw(&header, &records(sends.chain(drops)), Extent::All);
+    let crosses = svg.lines().filter(|line| line.contains("class=\"cross\"") && !line.contains("legend"));
+    let crosses: Vec<[(f64, f64); 4]> = crosses
+        .map(|line| {
+            let at: Vec<f64> = line.split(['(', ')', ' ']).filter_map(|word| word.parse().ok()).take(2).collect();
+            [(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)].map(|(x, y)| (at[0] + x, at[1] + y))
+        })
+        .collect();
+    assert_eq!(crosses.len(), 3, "{svg}");
+    let labels: Vec<&str> = svg.lines().filter(|line| line.starts_with("<text class=\"kind\"")).collect();
+    assert!(!labels.is_empty(), "{svg}");
+    for label in labels {
+        assert!(crosses.iter().all(|cross| are_apart(&corners(label), cross)), "{label} covers a cross in {crosses:?}");
+    }
+}
+
+/// The arrow of the second message crosses the first where its label would be without it.
+#[test]
+fn a_label_stands_where_no_arrow_crosses_it() {
+    let back = Event::Send { msg: 1, to: 0, kind: "ACK".into(), bytes: 1, body: None };
+    let svg = drawn([
+        (0.0, 0, send(0, "REQUEST")),
+        (0.2, 1, back),
+        (0.4, 0, Event::Deliver { msg: 1, from: 1, kind: "ACK".into() }),
+        (1.0, 1, deliver(0)),
+    ]);
+    let lines = svg.lines().filter(|line| line.starts_with("<line class=\"message\""));
+    let ends: Vec<Vec<f64>> =
+        lines.map(|line| line.split('"').filter_map(|word| word.parse().ok()).collect()).collect();
+    let mut arrows = places::Segments::default();
+    ends.iter().for_each(|ends| arrows.add(((ends[0], ends[1]), (ends[2], ends[3]))));
+    assert_eq!(ends.len(), 2, "{svg}");
+    for label in svg.lines().filter(|line| line.starts_with("<text class=\"kind\"")) {
+        let [(x1, y1), _, (x2, y2), _] = corners(label);
+        let (x, y) = ((x1 + x2) / 2.0, (y1 + y2) / 2.0);
+        let angle = label.split("rotate(").nth(1).unwrap().split(')').next().unwrap().parse::<f64>().unwrap();
+        let text = label.split('>').nth(1).unwrap().trim_end_matches("</text");
+        let place = Place { x, y, width: text_width(text), height: SMALL_HEIGHT, angle: angle.to_radians() };
+        assert_eq!(arrows.crossing(&place), 0, "{label}");
+    }
+}
+
+#[test]
 fn of_a_long_run_the_first_30_t_are_drawn_unless_somebody_asks_for_more() {
     let long: Vec<_> = (0..100).map(|t| (f64::from(t), 0, Event::Timer { name: format!("n{t}") })).collect();
     let note = |at| format!("drawn until {at} T of 99 T; --svg-until all draws the whole run");
