@@ -55,7 +55,8 @@ export function costs(report, theory = {}) {
   const expected = theory ?? {};
   const rows = [];
   const add = (name, key, value, unit, note, itsTheory = expected[key]) => {
-    if (value !== undefined && value !== null) rows.push({name, value, unit, note, theory: itsTheory});
+    const spread = itsTheory?.kind === 'mean' ? report.spread : undefined;
+    if (value !== undefined && value !== null) rows.push({name, value, unit, note, theory: spread ? {...itsTheory, spread} : itsTheory});
   };
   const delay = (name, key) => {
     const summary = report[key];
@@ -88,7 +89,11 @@ export function agreement(value, theory) {
   if (!theory || typeof value !== 'number') return null;
   const near = (share) => Math.abs(value - theory.value) <= share * Math.max(1, Math.abs(theory.value));
   if (theory.kind === 'exact') return near(1e-9) ? agrees('equal to the formula') : differs('the formula holds for long runs at constant delay without faults');
-  if (theory.kind === 'mean') return near(TOLERANCE) ? agrees('within 6 % of the mean') : differs('more than 6 % from the mean');
+  if (theory.kind === 'mean') {
+    const percent = Math.round(100 * (theory.spread?.differs ?? TOLERANCE));
+    const more = theory.spread ? `; a mean over so few values may differ so much, and ${theory.spread.entries_enough} entries bring it nearer` : '';
+    return near(theory.spread?.differs ?? TOLERANCE) ? agrees(`within ${percent} % of the mean${more}`) : differs(`more than ${percent} % from the mean`);
+  }
   return value <= theory.value + 1e-9 ? {word: 'within', tone: 'good', why: 'not beyond the bound'} : differs('beyond the bound');
 }
 

@@ -103,6 +103,17 @@ test('measured values are compared by the kind of their theory', () => {
   assert.equal(rows[0].theory.value, 8);
 });
 
+test('a mean over few entries may be farther from theory, and says so', () => {
+  const report = {messages_per_entry: 11.9, spread: {values: 80, differs: 0.2236, entries_enough: 2020}};
+  const [{value, theory}] = costs(report, {messages_per_entry: {kind: 'mean', value: 9.758}});
+  const {word, why} = agreement(value, theory);
+  assert.equal(word, 'agrees');
+  assert.match(why, /22 %.*2020/);
+  assert.equal(agreement(13, theory).word, 'differs');
+  const [exact] = costs(report, {messages_per_entry: {kind: 'exact', value: 9.758}});
+  assert.equal(agreement(exact.value, exact.theory).word, 'differs');
+});
+
 test('a check asks only for what differs from the defaults', () => {
   const values = {algorithm: 'maekawa', n: '3', variant: '', entries: '', order: '', property: 'order', crash: '0', recover: '0', loss: '1', duplicate: '', suspect: '', timers: '', ignore_assumptions: true};
   assert.deepEqual(request(values), {spec: {algorithm: 'maekawa', n: 3}, options: {recover: 0, loss: 1, property: 'order', ignore_assumptions: true}});

@@ -189,16 +189,18 @@ pub mod tests {
     /// The commands of all claims that begin with `begin`, parsed, with the runs that decide the claims.
     pub fn commands_of_claims(begin: &str) -> Vec<(String, Option<Value>, Cli)> {
         let all = ALGORITHMS.iter().flat_map(|about| claims::commands(about.name));
-        let parsed = |(command, spec): (String, Option<Value>)| {
-            let quoted = command.split('\'').enumerate();
-            let words = quoted.flat_map(|(index, part)| match index % 2 {
-                0 => part.split_whitespace().map(str::to_owned).collect(),
-                _ => vec![part.to_owned()],
-            });
-            let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
-            (command, spec, cli)
-        };
-        all.filter(|(command, _)| command.starts_with(begin)).map(parsed).collect()
+        let all = all.filter(|(command, _)| command.starts_with(begin));
+        all.map(|(command, spec)| (command.clone(), spec, typed(&command))).collect()
+    }
+
+    /// A command as the program reads it.
+    pub fn typed(command: &str) -> Cli {
+        let quoted = command.split('\'').enumerate();
+        let words = quoted.flat_map(|(index, part)| match index % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        });
+        Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
     #[test]

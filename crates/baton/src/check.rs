@@ -422,21 +422,28 @@ fn unchecked(unchecked: &[Unchecked]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_compare::command;
+    use baton_compare::claims;
+    use baton_protocol::registry::ALGORITHMS;
 
     use super::*;
     use crate::Command;
-    use crate::algorithms::tests::commands_of_claims;
+    use crate::algorithms::tests::typed;
 
-    /// What a user types is what was checked.
+    /// What a user types gives what the claim says: the same verdict, after as many steps or in as many states.
     #[test]
     fn the_command_of_a_claim_is_its_check() {
-        let all = commands_of_claims("baton check ");
-        assert!(all.len() > 15, "only {} commands", all.len());
-        for (text, _, cli) in all {
-            let Command::Check(args) = cli.command else { panic!("{text}") };
+        let claims = ALGORITHMS.iter().flat_map(|about| claims::of(about.name).unwrap());
+        let checks: Vec<_> = claims.filter(|claim| claim.command.starts_with("baton check ")).collect();
+        assert!(checks.len() > 15, "only {} commands", checks.len());
+        for claim in checks {
+            let Command::Check(args) = typed(&claim.command).command else { panic!("{}", claim.command) };
             let algorithm = args.model.algorithm.clone().unwrap();
-            assert_eq!(command::of_check(&algorithm, &args.model.params(), &args.options()), text);
+            let report = check(&algorithm, &args.model.params(), &args.options()).unwrap();
+            let found = match (report.property, report.steps) {
+                (Some(property), Some(steps)) => format!("{property} violated in {steps} steps"),
+                _ => format!(": holds in all {} states", report.states),
+            };
+            assert!(claim.measured.ends_with(&found), "{}: {}, and not {found}", claim.command, claim.measured);
         }
     }
 

@@ -11,8 +11,9 @@ use std::process::ExitCode;
 
 use baton_compare::election;
 use baton_compare::extra;
-use baton_compare::mutex::{HOLD, Row, compare, contestants, load_name};
+use baton_compare::mutex::{HOLD, Row, compare, contestants};
 use baton_compare::theory::{in_words, number};
+use baton_compare::verdict;
 use baton_sim::app::mutex::Load;
 use baton_theory::MEAN_TOLERANCE;
 
@@ -56,21 +57,21 @@ fn size(text: &str) -> Result<usize, Failure> {
 }
 
 fn load(text: &str) -> Result<Load, Failure> {
-    let known = [Load::Solo, Load::SoloRandom, Load::All, Load::Random];
-    known.into_iter().find(|&load| load_name(load) == text.trim()).ok_or_else(|| {
-        let names = known.map(load_name).join(", ");
+    Load::ALL.into_iter().find(|load| load.name() == text.trim()).ok_or_else(|| {
+        let names = Load::ALL.map(Load::name).join(", ");
         Failure::bad_input(format!("there is no load `{text}`; there are {names}"))
     })
 }
 
-/// The items of a list that is separated by commas, without repetitions.
+/// The items of a list that is separated by commas.
 fn list<T: PartialEq>(text: &str, one: fn(&str) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
     let mut all = Vec::new();
     for part in text.split(',') {
-        let part = one(part)?;
-        if !all.contains(&part) {
-            all.push(part);
+        let item = one(part)?;
+        if all.contains(&item) {
+            return Err(Failure::bad_input(format!("`{}` is given twice; give each value once", part.trim())));
         }
+        all.push(item);
     }
     Ok(all)
 }
@@ -114,7 +115,7 @@ fn to_text(rows: &[Row]) -> String {
     for row in rows {
         cells.push(vec![
             row.name(),
-            load_name(row.load).into(),
+            row.load.name().into(),
             row.n.to_string(),
             or_dash(row.messages_per_entry),
             row.costs.messages_per_entry.as_ref().map_or("-".into(), in_words),
@@ -130,11 +131,7 @@ fn to_text(rows: &[Row]) -> String {
 
 fn summary(rows: &[Row]) -> String {
     let count = |of: fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
-    let (differ, broken) = (count(|row| !row.agrees), count(|row| !row.broken_promises.is_empty()));
-    let verdict = match (differ, broken) {
-        (0, 0) => "none differs from theory, and every promise held".into(),
-        _ => format!("{differ} differ from theory, and in {broken} a promise was broken"),
-    };
+    let verdict = verdict::of_all(count(|row| !row.agrees), count(|row| !row.broken_promises.is_empty()));
     let refused = count(|row| row.refused.is_some());
     let refused = if refused > 0 { format!(" {refused} could not be run.") } else { String::new() };
     // Rows without theory cannot differ from it, so the summary counts them.

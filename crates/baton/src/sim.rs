@@ -255,6 +255,7 @@ fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> O
                 .map(|(property, finding)| format!("{property}: {}", finding.detail.as_deref().unwrap_or("")))
                 .collect();
             text.push_str(&format!("  seed {seed}  {}\n", details.join("; ")));
+            text.extend(report.drawn().map(|drawn| format!("    drawn: {}\n", text::drawn(drawn))));
         }
         print(&text)?;
     }

@@ -94,6 +94,8 @@ fn a_report_tells_what_was_not_tested_and_which_command_tests_it() {
     assert_prints("check central -n 3 --property order", 1, &["order is violated"]);
     assert_eq!(json("sim central --json")["properties"]["order"], "untested");
     assert_prints("sim central --app-messages", 0, &["order held, not promised fence held"]);
+    assert_prints("sim phi-accrual", 0, &["safety held, not promised liveness held order"]);
+    assert_prints("sim heartbeat", 0, &["safety held liveness held order"]);
 }
 
 /// The suggested command shows that an algorithm without a promise violates the order.
@@ -128,6 +130,7 @@ fn an_election_shows_the_leader_of_each_side_and_messages_that_add_up() {
     let (_, text) = baton(cut);
     assert!(text.contains(" on the side of P0, P1, P2; none on the side of P3, P4"), "{text}");
     assert!(text.contains("leader P2, term "), "{text}");
+    assert!(text.contains(" time 7.000 T on the side of P0, P1, P2; - on the side of P3, P4 rivals"), "{text}");
     let (_, row) = text.split_once(" messages ").unwrap();
     let (total, rest) = row.split_once(" (").unwrap();
     let (kinds, rest) = rest.split_once(')').unwrap();
@@ -151,6 +154,21 @@ fn extremes_and_the_time_of_the_run_are_shown_and_no_costs_of_a_run_that_got_stu
     assert_eq!((&store["kind"], &store["fencing"]), (&"lease-checked".into(), &false.into()));
 }
 
+/// A lease may end while its paused holder is inside, so such a run does not promise safety. The report, the diagram and
+/// the judge of the trace agree on that.
+#[test]
+fn what_a_run_does_not_promise_is_no_broken_promise_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (svg, trace) = (folder.path().join("run.svg"), folder.path().join("run.ndjson"));
+    let (svg_name, trace_name) = (svg.to_str().unwrap(), trace.to_str().unwrap());
+    let play = format!("sim --scenario fencing-pause-fenced --svg {svg_name} --trace {trace_name}");
+    assert_prints(&play, 0, &["safety violated, not promised P1 and P0 are"]);
+    let picture = std::fs::read_to_string(svg).unwrap();
+    assert!(picture.contains(">safety, which is not promised: P1 and P0 are in"), "{picture}");
+    assert!(!picture.contains("violates safety"), "{picture}");
+    assert_prints(&format!("trace check {trace_name}"), 0, &["safety violated, not promised"]);
+}
+
 #[test]
 fn without_a_detector_a_crash_stops_the_others_and_the_report_names_them() {
     let crash = "sim ricart-agrawala -n 4 --fault 'crash 2 @ 20'";
@@ -170,6 +188,37 @@ fn random_faults_are_shown() {
     assert_prints("sim ricart-agrawala --fault random --seed 3", 0, &[&format!("drawn {first}")]);
     assert!(report.get("theory").is_some() && report["theory"].as_object().unwrap().is_empty(), "{report}");
     assert!(json("sim ricart-agrawala --json").get("drawn").is_none());
+    let twice =
+        ["the fault `random` is given twice; once is enough, because the seed decides how many faults it draws"];
+    assert_prints("sim ricart-agrawala --fault random --fault random", 2, &twice);
+}
+
+/// Probabilities have so few digits that people can type them.
+#[test]
+fn drawn_probabilities_are_short() {
+    let mut seen = 0;
+    for seed in 1..=40 {
+        let drawn = json(&format!("sim voting --fault random --seed {seed} --json"))["drawn"].clone();
+        for name in ["loss", "duplicate", "drift"] {
+            let Some(value) = drawn.get(name) else { continue };
+            assert!(value.to_string().len() <= 5, "seed {seed}: {name} {value}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "only {seen} were drawn");
+}
+
+/// Of many runs, those that fail are listed, each with the faults that it drew.
+#[test]
+fn a_failure_of_many_runs_shows_the_drawn_faults() {
+    let runs = "sim ricart-agrawala --fault random --ignore-assumptions --runs 10";
+    let (status, text) = baton(runs);
+    assert_eq!(status, 1, "{text}");
+    let (_, failure) = text.split_once(" seed ").unwrap();
+    let seed = failure.split(' ').next().unwrap();
+    let alone = json(&format!("sim ricart-agrawala --fault random --ignore-assumptions --seed {seed} --json"));
+    let first = alone["drawn"]["faults"][0].as_str().unwrap();
+    assert!(failure.contains(&format!(" drawn: {first}")), "without {first}: {failure}");
 }
 
 #[test]
@@ -195,6 +244,23 @@ fn a_missing_theory_has_a_reason() {
     }
     let (_, text) = baton("sim ricart-agrawala");
     assert!(!text.contains("theory none") && text.contains("(in theory"), "{text}");
+}
+
+/// A mean over few random requests is often far from theory. The report says how far, and what would be enough.
+#[test]
+fn a_short_run_says_how_far_its_means_may_be_from_theory() {
+    let few = "spread a mean over 80 entries may differ by 22 % from theory; with --entries 2020, by 4 %";
+    assert_prints("sim token-ring --load random", 0, &[few, "(in theory about 9.758"]);
+    assert_prints("sim raymond --load solo-random", 0, &[few]);
+    let crashes = "spread a mean over 100 crashes may differ by 20 % from theory; with --entries 2000, by 4 %";
+    assert_prints("sim heartbeat", 0, &[crashes]);
+    let spread = &json("sim token-ring --load random --json")["spread"];
+    assert_eq!((&spread["values"], &spread["entries_enough"]), (&80.into(), &2020.into()));
+    // Enough entries, or no value that depends on chance.
+    for enough in ["token-ring --load random --entries 2020", "ricart", "ricart --load solo-random", "naimi-trehel"] {
+        let (_, text) = baton(&format!("sim {enough}"));
+        assert!(text.contains("(in theory") && !text.contains("spread"), "{enough}: {text}");
+    }
 }
 
 /// Ticks that follow each other are one line, with the numbers of all of them.

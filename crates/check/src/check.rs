@@ -397,6 +397,7 @@ impl CheckReport {
             notes: baton_trace::notes(json!({"entries": self.entries, "app_messages": self.app_messages})),
             cycle_from: told.cycle_from,
             dated_by: told.by_the_clock.then_some(DatedBy::Ticks),
+            not_promised: Vec::new(),
         };
         self.steps = steps;
         self.counterexample = Some(told.lines);

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::mutex::full_name;
 use crate::parallel::{self, Caller, Cancelled};
 use crate::theory::{in_words, number, of_election};
+use crate::verdict;
 
 /// Variants that get rows of their own.
 const VARIANTS: [(&str, &str); 2] = [("chang-roberts", "descending"), ("ring-list", "multicast")];
@@ -87,19 +88,8 @@ impl Row {
     }
 
     pub fn verdict(&self) -> String {
-        if let Some(reason) = &self.refused {
-            return format!("cannot: {reason}");
-        }
-        if !self.broken_promises.is_empty() {
-            return format!("BROKEN: {}", self.broken_promises.join(", "));
-        }
-        if !self.agrees {
-            return format!("DIFFERS: {}", self.differences.join("; "));
-        }
-        match self.has_theory() {
-            true => "agrees".into(),
-            false => "no theory".into(),
-        }
+        let fine = if self.has_theory() { "agrees" } else { "no theory" };
+        verdict::of_row(self.refused.as_deref(), &self.broken_promises, &self.differences, fine)
     }
 
     pub fn has_theory(&self) -> bool {

@@ -11,5 +11,6 @@ pub mod extra;
 pub mod mutex;
 pub mod parallel;
 pub mod theory;
+pub mod verdict;
 
 pub use parallel::{Caller, Cancelled};

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::parallel::{self, Caller, Cancelled};
 use crate::theory::{in_words, number, of_mutex};
+use crate::verdict;
 
 /// Variants that get rows of their own.
 const VARIANTS: [(&str, &str); 6] = [
@@ -25,7 +26,7 @@ const VARIANTS: [(&str, &str); 6] = [
 /// The measured rounds after the warm-up: each process enters once a round.
 const ROUNDS: u64 = 8;
 /// The least number of measured entries, so that means settle.
-const ENTRIES: u64 = 2_000;
+pub const ENTRIES: u64 = 2_000;
 
 /// How long each process stays in the critical section, in T.
 pub const HOLD: f64 = 1.0;
@@ -112,13 +113,18 @@ pub fn contestants() -> Vec<Contestant> {
     with_variants.collect()
 }
 
+/// The number of requests of a run with enough measured entries. Three rounds of warm-up come first. In the last round,
+/// processes stop requesting.
+pub fn entries(n: usize) -> u64 {
+    let rounds = ROUNDS.max(ENTRIES.div_ceil(n as u64));
+    (3 + rounds + 1) * n as u64
+}
+
 type Task = (Contestant, usize, Load);
 
 fn measure(&(contestant, n, load): &Task) -> Row {
     let mut options = contestant.options(n, load);
-    let rounds = ROUNDS.max(ENTRIES.div_ceil(n as u64));
-    // Three rounds of warm-up come first. In the last round, processes stop requesting.
-    options.workload.entries = (3 + rounds + 1) * n as u64;
+    options.workload.entries = entries(n);
     let row = Row {
         algorithm: contestant.about.name,
         variant: contestant.variant,
@@ -177,21 +183,13 @@ impl Row {
     }
 
     pub fn verdict(&self) -> String {
-        if let Some(reason) = &self.refused {
-            return format!("cannot: {reason}");
-        }
-        if !self.broken_promises.is_empty() {
-            return format!("BROKEN: {}", self.broken_promises.join(", "));
-        }
-        if !self.agrees {
-            return format!("DIFFERS: {}", self.differences.join("; "));
-        }
-        match self.expected_kind {
-            Some(Kind::Exact) => "exact".into(),
-            Some(Kind::Bound) => "in bounds".into(),
-            Some(Kind::Mean) => "mean".into(),
-            None => "no theory".into(),
-        }
+        let fine = match self.expected_kind {
+            Some(Kind::Exact) => "exact",
+            Some(Kind::Bound) => "in bounds",
+            Some(Kind::Mean) => "mean",
+            None => "no theory",
+        };
+        verdict::of_row(self.refused.as_deref(), &self.broken_promises, &self.differences, fine)
     }
 }
 
@@ -216,13 +214,4 @@ fn differences(costs: &Costs, report: &MutexReport) -> Vec<String> {
         (!expected.agrees(measured)).then(|| format!("{what} {}, not {}", number(measured), in_words(&expected)))
     };
     checks.into_iter().filter_map(differs).collect()
-}
-
-pub fn load_name(load: Load) -> &'static str {
-    match load {
-        Load::Solo => "solo",
-        Load::SoloRandom => "solo-random",
-        Load::All => "all",
-        Load::Random => "random",
-    }
 }

@@ -11,6 +11,8 @@ use baton_theory::mutex::{self, Costs, Setting};
 use baton_theory::{Expectation, Kind, append, detector};
 use serde::Serialize;
 
+use crate::mutex::{ENTRIES, entries};
+
 /// A report with the expected values.
 #[derive(Serialize)]
 pub struct WithTheory<'a> {
@@ -18,6 +20,8 @@ pub struct WithTheory<'a> {
     report: &'a Report,
     #[serde(skip_serializing_if = "Option::is_none")]
     theory: Option<Theory>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<Spread>,
 }
 
 #[derive(Serialize)]
@@ -47,16 +51,60 @@ pub struct AppendTheory {
     pub messages_per_append: Option<Expectation>,
 }
 
+/// How far the means of a short run may be from theory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Number of values behind a mean: measured entries, or crashes.
+    pub values: u64,
+    /// As a share of the expected value. In 19 of 20 runs a mean is nearer.
+    pub differs: f64,
+    /// The `--entries` of a run that is long enough.
+    pub entries_enough: u64,
+}
+
+impl Spread {
+    /// What remains of `differs` in a run that is long enough.
+    pub fn enough() -> f64 {
+        Self::of(ENTRIES)
+    }
+
+    /// Two standard deviations of a mean, if the standard deviation of a single value is the mean. No figure has more:
+    /// the hops of the token ring under random load have about that much.
+    fn of(values: u64) -> f64 {
+        2.0 / (values as f64).sqrt()
+    }
+}
+
 impl<'a> WithTheory<'a> {
     pub fn new(options: &Options, report: &'a Report) -> Self {
+        let spread = spread(options, report);
         let theory = match report {
             Report::Mutex(report) => Some(Theory::Mutex(of_mutex(options, report))),
             Report::Election(report) => Some(Theory::Election(of_election(options, report.drawn.as_ref()))),
             Report::Detector(report) => Some(Theory::Detector(of_detector(options, report))),
             Report::Append(report) => Some(Theory::Append(of_append(options, report))),
         };
-        WithTheory { report, theory }
+        WithTheory { report, theory, spread }
     }
+}
+
+/// How far the means of this run may be from theory. None if the run is long enough, or if no expected value depends on
+/// chance.
+pub fn spread(options: &Options, report: &Report) -> Option<Spread> {
+    let is_mean = |expected: &Option<Expectation>| expected.as_ref().is_some_and(|one| one.kind == Kind::Mean);
+    let (values, entries_enough) = match report {
+        Report::Mutex(report) if matches!(report.load, Load::SoloRandom | Load::Random) => {
+            let costs = of_mutex(options, report);
+            let means = [&costs.messages_per_entry, &costs.client_delay, &costs.sync_delay];
+            means.into_iter().any(is_mean).then(|| (report.measured_entries, entries(report.n)))
+        }
+        Report::Detector(report) => {
+            is_mean(&of_detector(options, report).detection_time).then_some((report.crashes, ENTRIES))
+        }
+        Report::Mutex(_) | Report::Election(_) | Report::Append(_) => None,
+    }?;
+    let is_short = values > 0 && values < ENTRIES;
+    is_short.then(|| Spread { values, differs: Spread::of(values), entries_enough })
 }
 
 /// The expected costs of a run of mutual exclusion. None with faults, or if the run is too short.

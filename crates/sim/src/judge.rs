@@ -10,7 +10,7 @@ use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
-use baton_protocol::{Group, ProcessId, Property};
+use baton_protocol::{Group, ProcessId, Promises, Property};
 use baton_trace::{Event, Header, Record, TracedOrder, Unit, resource};
 use serde::Serialize;
 
@@ -155,6 +155,8 @@ fn concerns_all(event: &Event) -> bool {
 /// What a trace is judged by.
 struct Rules {
     about: &'static About,
+    /// What the algorithm promises in this run.
+    promises: Promises,
     processes: usize,
     clients: usize,
     /// Each link keeps the order of its messages.
@@ -202,6 +204,7 @@ impl Rules {
         };
         Ok(Rules {
             about,
+            promises: header.promises(about),
             processes,
             clients,
             fifo: about.assumes.fifo || header.network.order == Some(TracedOrder::Fifo),
@@ -358,7 +361,7 @@ impl Watch {
             FamilyWatch::Append(watch) => watch.verdicts(rules, &mut found),
             FamilyWatch::Other(reason) => [Property::Safety, Property::Liveness]
                 .map(|property| {
-                    let counts = rules.about.promises.include(property);
+                    let counts = rules.promises.include(property);
                     found.verdict(property.name(), counts, String::new(), Finding::unchecked(reason))
                 })
                 .into(),
@@ -367,7 +370,7 @@ impl Watch {
         // What the trace itself tells, and no oracle here judges.
         let rest: Vec<String> = found.0.keys().cloned().collect();
         properties.extend(rest.iter().map(|property| {
-            let counts = property.parse().is_ok_and(|property| rules.about.promises.include(property));
+            let counts = property.parse().is_ok_and(|property| rules.promises.include(property));
             found.verdict(property, counts, String::new(), Finding::held())
         }));
         JudgedResource { resource, entries, messages, properties }

@@ -166,13 +166,16 @@ pub struct ElectionReport {
 }
 
 /// Live processes that reach each other while cuts divide the group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
     pub processes: Vec<usize>,
     /// The leader that all processes of this side agree on. None if they do not agree.
     pub leader: Option<usize>,
     /// The term of the leader. None if the algorithm has no terms.
     pub term: Option<u64>,
+    /// How long this side took to agree, in T: from the first fault until a process of this side last changes its
+    /// leader. None if they do not agree.
+    pub time: Option<f64>,
 }
 
 /// The results of a run of a failure detector.

@@ -364,12 +364,13 @@ impl Run<'_> {
         let (users, beaters) = DetectorUsers::new(group, crash_plan, !options.seed);
         let Outcome { mut users, mut wire, ended, events_per_s, .. } = self.go(about, beaters, users, None, false)?;
         users.close();
-        let liveness = users.incomplete().map_or_else(Finding::held, Finding::violated);
-        if let Some(detail) = liveness.detail.clone() {
+        let incomplete = users.incomplete();
+        if let Some(detail) = incomplete.clone() {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
+        let liveness = Finding::from_violation(incomplete.as_ref()).given(about.promises.liveness);
         let none = || Finding::unchecked("does not apply to failure detectors");
-        let safety = Finding::from_violation(users.violation.as_ref());
+        let safety = Finding::from_violation(users.violation.as_ref()).given(about.promises.safety);
         let properties = Properties(PerProperty { safety, liveness, order: none(), fence: none() });
         finish_trace(&mut wire, ended, 0)?;
         let time = in_t(wire.now());
@@ -418,6 +419,7 @@ impl Run<'_> {
             }
         }
         let none = || Finding::unchecked("does not apply to record append");
+        let (safety, liveness) = (safety.given(about.promises.safety), liveness.given(about.promises.liveness));
         let properties = Properties(PerProperty { safety, liveness, order: none(), fence: none() });
         finish_trace(&mut wire, ended, 0)?;
         let time = in_t(wire.now());
@@ -534,10 +536,13 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks:
         "app_messages": workload.app_messages,
         "store": workload.store,
     }));
+    let promised = promises(about, group.lease, options);
+    let broken_off = about.promises.each().into_iter().filter(|(property, is)| **is && !promised.include(*property));
+    let not_promised = broken_off.map(|(property, _)| property.name().to_owned()).collect();
     Header {
         seed: options.seed,
         network,
-        workload: baton_trace::Workload { notes, ..Default::default() },
+        workload: baton_trace::Workload { notes, not_promised, ..Default::default() },
         ..Header::new(about, &options.params, group.processes, &group.topology, Unit::T)
     }
 }

@@ -131,7 +131,12 @@ impl Spec {
         workload.app_messages = self.app_messages;
         workload.store = self.store;
         options.noticed_by = self.noticed_by;
-        options.swarm = self.faults.iter().any(|fault| fault == "random");
+        let random = self.faults.iter().filter(|fault| *fault == "random").count();
+        if random > 1 {
+            let why = "once is enough, because the seed decides how many faults it draws";
+            return Err(RunError::Spec(format!("the fault `random` is given twice; {why}")));
+        }
+        options.swarm = random == 1;
         let faults = self.faults.iter().filter(|fault| *fault != "random").map(|fault| fault.parse());
         let faults = faults.collect::<Result<_, _>>();
         options.faults = faults.map_err(RunError::Spec)?;

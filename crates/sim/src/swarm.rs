@@ -31,7 +31,7 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
         [(&mut network.loss, about.assumes.lossless), (&mut network.duplicate, about.assumes.no_duplicates)]
     {
         if *probability == 0.0 && (free || !never) && rng.bool() {
-            *probability = 0.2 * rng.f64();
+            *probability = rounded(0.2 * rng.f64());
         }
     }
     let helpers = if size.processes > size.clients { size.clients } else { 0 };
@@ -40,9 +40,14 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
     drawn.faults.extend(swarm.faults());
     // Drawn last, so that the other random numbers do not depend on drift.
     if drawn.drift == 0.0 && (free || !about.assumes.synchronous) && swarm.rng.bool() {
-        drawn.drift = 0.1 * swarm.rng.f64();
+        drawn.drift = rounded(0.1 * swarm.rng.f64());
     }
     Ok(drawn)
+}
+
+/// So few digits that a user can type them.
+fn rounded(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
 }
 
 /// What `draw` has added to `options`.

@@ -88,7 +88,7 @@ fn each_side_of_a_partition_has_its_own_leader() {
     let [majority, minority] = report.sides.as_slice() else { panic!("{:?}", report.sides) };
     assert_eq!((&majority.processes[..], majority.leader), (&[0, 1, 2][..], Some(2)));
     assert!(majority.term.is_some());
-    assert_eq!(*minority, Side { processes: vec![3, 4], leader: None, term: None });
+    assert_eq!(*minority, Side { processes: vec![3, 4], leader: None, term: None, time: None });
 
     let split = election(&Spec { ignore_assumptions: true, ..cut });
     let leaders: Vec<Option<usize>> = split.sides.iter().map(|side| side.leader).collect();

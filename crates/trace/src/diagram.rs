@@ -43,7 +43,9 @@ const WIDTH_MIN: f64 = 560.0;
 /// Legend and violations are no wider, so that they can be read without scrolling.
 const TEXT_WIDTH_MAX: f64 = 1200.0;
 const LABEL_CHARS_MAX: usize = 40;
+/// How many violations of promises, and how many other violations, are described.
 const VIOLATIONS_MAX: usize = 10;
+const HARMLESS_MAX: usize = 3;
 
 /// How much of a run is drawn if nobody says it, in units of time, without the times that are cut.
 const EXTENT: f64 = 30.0;
@@ -323,19 +325,24 @@ impl<'a> Drawing<'a> {
         for index in 0..self.scale.breaks.len() {
             let (x, cut) = (self.scale.breaks[index].x, self.scale.breaks[index].cut);
             self.zigzag(x, &format!("{} without events are not drawn", self.span(cut)));
-            self.text("time", x, y, &format!("{} cut", self.span(cut)));
-            let (middle, height) = ((y + self.bottom()) / 2.0, self.bottom() - y);
-            self.places.take(Place { x, y: middle, width: 16.0, height, angle: 0.0 });
             self.samples.insert(Sample::Break);
+            // Between the times, or above them.
+            let text = format!("{} cut", self.span(cut));
+            let (width, height) = (text_width(&text), SMALL_HEIGHT);
+            let places = [y, y - SMALL_HEIGHT - 1.0].map(|y| Place { x, y: y - 4.0, width, height, angle: 0.0 });
+            if let Some(place) = self.places.take_first(places) {
+                self.text("time", x, place.y + 4.0, &text);
+            }
         }
         if let Some(cut) = self.scene.cut {
             self.zigzag(self.scale.end, &format!("the run goes on until {}", self.time(cut.end)));
         }
     }
 
-    /// Two zigzag lines with nothing between them.
+    /// Two zigzag lines with nothing between them, and no text on them.
     fn zigzag(&mut self, x: f64, tooltip: &str) {
         let (top, bottom) = (self.top - HEAD + 4.0, self.bottom());
+        self.places.take(Place { x, y: (top + bottom) / 2.0, width: 16.0, height: bottom - top, angle: 0.0 });
         let teeth = ((bottom - top) / 12.0).floor() as usize;
         let side = |x: f64| -> Vec<String> {
             let at = |tooth: usize| {
@@ -355,14 +362,17 @@ impl<'a> Drawing<'a> {
         );
     }
 
-    /// Draws text in the first free line from `y` on, upwards or downwards. Without a free line the text is left out.
+    /// Draws text in the first free line from `y` on, upwards or downwards. Near the right end, where a mark may say that
+    /// the run goes on, the text may move to the left. Without a free line the text is left out.
     fn note(&mut self, x: f64, y: f64, direction: f64, text: &str) {
         let text = shortened(text);
         let (width, height) = (text_width(&text), SMALL_HEIGHT);
         let line = |line: i32| y + direction * (height / 2.0 + (height + 1.0) * f64::from(line));
-        let places = (0..4).map(|index| Place { x, y: line(index), width, height, angle: 0.0 });
+        let beside_end = x.min(self.scale.end - 10.0 - width / 2.0);
+        let places = (0..4).flat_map(|index| [(x, index), (beside_end, index)]);
+        let places = places.map(|(x, index)| Place { x, y: line(index), width, height, angle: 0.0 });
         if let Some(place) = self.places.take_first(places) {
-            self.text("note", x, place.y + 3.5, &text);
+            self.text("note", place.x, place.y + 3.5, &text);
         }
     }
 
@@ -443,25 +453,38 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The text of the violations that are drawn, each with its class, broken promises first; and the number of later ones.
+/// The text of the violations that are drawn, each with its class, broken promises first; and of which properties there
+/// are more, or later ones.
 fn violations(scene: &Scene) -> Vec<(&'static str, String)> {
     let is_drawn = |violation: &&Violation| scene.cut.as_ref().is_none_or(|cut| violation.at.t <= cut.at);
-    let (mut all, later): (Vec<&Violation>, Vec<&Violation>) = scene.violations.iter().partition(is_drawn);
-    all.sort_by_key(|violation| !violation.is_broken_promise);
-    let text = |Violation { property, detail, is_broken_promise, .. }: &&Violation| match is_broken_promise {
-        true => ("wrong", format!("{property}: {detail}")),
-        false => ("harmless", format!("{property}, which is not promised: {detail}")),
+    let (drawn, later): (Vec<&Violation>, Vec<&Violation>) = scene.violations.iter().partition(is_drawn);
+    let (broken, harmless): (Vec<&Violation>, Vec<&Violation>) =
+        drawn.into_iter().partition(|violation| violation.is_broken_promise);
+    let described = |all: &[&Violation], most: usize| -> Vec<(&'static str, String)> {
+        let text = |violation: &&Violation| (class(&[violation]), format!("{}: {}", name(violation), violation.detail));
+        let more = all.get(most..).filter(|more| !more.is_empty());
+        let more = more.map(|more| (class(more), format!("and {} more", more.len())));
+        all.iter().take(most).map(text).chain(more).collect()
     };
-    let mut lines: Vec<_> = all.iter().take(VIOLATIONS_MAX).map(text).collect();
-    if all.len() > VIOLATIONS_MAX {
-        lines.push(("harmless", format!("and {} more", all.len() - VIOLATIONS_MAX)));
-    }
+    let mut lines = described(&broken, VIOLATIONS_MAX);
+    lines.extend(described(&harmless, HARMLESS_MAX));
     if !later.is_empty() {
-        let class = if later.iter().any(|violation| violation.is_broken_promise) { "wrong" } else { "harmless" };
+        let mut names: Vec<String> = later.iter().map(|violation| name(violation)).collect();
+        names.sort();
+        names.dedup();
         let noun = if later.len() == 1 { "violation" } else { "violations" };
-        lines.push((class, format!("{} {noun} later, not drawn", later.len())));
+        lines.push((class(&later), format!("{} {noun} later, not drawn: {}", later.len(), names.join("; "))));
     }
     lines
+}
+
+fn name(violation: &Violation) -> String {
+    let Violation { property, is_broken_promise, .. } = violation;
+    if *is_broken_promise { property.clone() } else { format!("{property}, which is not promised") }
+}
+
+fn class(violations: &[&Violation]) -> &'static str {
+    if violations.iter().any(|violation| violation.is_broken_promise) { "wrong" } else { "harmless" }
 }
 
 /// Breaks text into lines of at most so many characters, between words where it can.

@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use baton_protocol::Message;
 use baton_protocol::registry::{self, About, Topology};
+use baton_protocol::{Message, Promises, Property};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -83,6 +83,18 @@ impl Header {
         self.workload.cycle_from
     }
 
+    /// What the algorithm promises in this run.
+    pub fn promises(&self, about: &About) -> Promises {
+        let is_kept = |property: Property| !self.workload.not_promised.iter().any(|name| name == property.name());
+        let Promises { safety, liveness, order, fence } = about.promises;
+        Promises {
+            safety: safety && is_kept(Property::Safety),
+            liveness: liveness && is_kept(Property::Liveness),
+            order: order && is_kept(Property::Order),
+            fence: fence && is_kept(Property::Fence),
+        }
+    }
+
     /// The parameters from which the registry makes the group.
     pub fn group_params(&self) -> registry::Params {
         registry::Params {
@@ -124,6 +136,10 @@ pub struct Workload {
     /// In a counterexample: the unit of its times. None: steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dated_by: Option<DatedBy>,
+    /// The properties that the algorithm promises in other runs, but not in this one: a lease may end while its holder
+    /// is inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_promised: Vec<String>,
 }
 
 /// Fields that only people read, by name.
@@ -389,10 +405,11 @@ fn write_line(sink: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+mod example {
     use super::*;
 
-    fn header() -> Header {
+    /// The header of a run that tests make up.
+    pub fn header() -> Header {
         Header {
             baton_trace: VERSION,
             algorithm: "central".into(),
@@ -408,6 +425,12 @@ mod tests {
             unit: Unit::T,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::example::header;
+    use super::*;
 
     #[test]
     fn what_is_written_is_read_back_and_looks_as_the_format_says() {

@@ -250,7 +250,7 @@ fn unit(header: &Header, records: &[Record]) -> &'static str {
 /// An unknown algorithm promises everything.
 fn is_promised(header: &Header, property: &str) -> bool {
     match (registry::find(&header.algorithm), property.parse()) {
-        (Ok(about), Ok(property)) => about.promises.include(property),
+        (Ok(about), Ok(property)) => header.promises(about).include(property),
         _ => true,
     }
 }
@@ -454,24 +454,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Network, Params, VERSION, Workload};
-
-    fn header() -> Header {
-        Header {
-            baton_trace: VERSION,
-            algorithm: "central".into(),
-            variant: None,
-            processes: 3,
-            clients: 2,
-            quorums: None,
-            tree: None,
-            seed: 7,
-            network: Network::default(),
-            workload: Workload::default(),
-            params: Params::default(),
-            unit: Unit::T,
-        }
-    }
+    use crate::example::header;
 
     fn scene(events: impl IntoIterator<Item = (f64, Option<usize>, Event)>) -> Scene {
         let record = |(seq, (t, p, event))| Record { seq, t, p, resource: None, event };

@@ -2,6 +2,7 @@
 
 use baton_compare::election::{Row, Spread};
 use baton_compare::theory::{in_words, number};
+use baton_compare::verdict;
 use baton_theory::Expectation;
 
 use crate::output::{COLUMNS, narrow_table, wrapped};
@@ -49,10 +50,7 @@ fn formulas(expected: &Spread<Option<Expectation>>) -> Option<String> {
 
 pub fn summary(rows: &[Row]) -> String {
     let count = |of: fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
-    let verdict = match (count(|row| !row.agrees), count(|row| !row.broken_promises.is_empty())) {
-        (0, 0) => "none differs from theory, and every promise held".into(),
-        (differ, broken) => format!("{differ} differ from theory, and in {broken} a promise was broken"),
-    };
+    let verdict = verdict::of_all(count(|row| !row.agrees), count(|row| !row.broken_promises.is_empty()));
     let runs: usize = rows.iter().map(|row| row.runs).sum();
     format!(
         "Starts: \"one\" is one election for each process that may begin it alone; \"all\": all processes begin at once; \"random \

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use baton_compare::election;
 use baton_compare::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
-use baton_compare::mutex::{HOLD, Row, load_name};
+use baton_compare::mutex::{HOLD, Row};
 use baton_compare::theory::{in_words, number};
 use baton_sim::app::mutex::Load;
 use baton_theory::mutex::Costs;
@@ -57,12 +57,12 @@ pub fn page(rows: &[Row], elections: &[election::Row], fairness: &[Fairness], ut
 algorithm costs, and what an election of a leader costs. Every dot is measured in simulated runs. Every line is a formula. The dots should lie on the lines.</p>
 <p class="badge {class}">{badge}</p>
 {figures}
+{election_figures}
 <figure>
 <h2>All runs</h2>
 <p class="key">{summary}</p>
 <div class="scroll">{table}</div>
 </figure>
-{election_figures}
 <figure>
 <h2>All elections</h2>
 <p class="key">{election_summary}</p>
@@ -184,8 +184,8 @@ const PLOTS: [Plot; 10] = [
     },
 ];
 
-const KEY: &str =
-    "Dots are measured, lines are theory. Thin broken lines join dots for which theory gives only a bound, or nothing.";
+const KEY: &str = "Dots are measured, lines are theory. A broken line belongs to a variant. Thin broken lines join dots for which theory gives \
+     only a bound, or nothing.";
 
 impl Plot {
     fn draw(&self, rows: &[Row]) -> Option<String> {
@@ -400,7 +400,7 @@ fn table(rows: &[Row]) -> String {
             html,
             r#"<tr{class}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class="theory">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class="{}">{}</td></tr>"#,
             escape(shown),
-            load_name(row.load),
+            row.load.name(),
             row.n,
             or_dash(row.messages_per_entry),
             escape(&theory),

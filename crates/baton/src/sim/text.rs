@@ -2,7 +2,9 @@
 
 use std::mem;
 
-use baton_compare::theory::{AppendTheory, DetectorTheory, beside, of_append, of_detector, of_election, of_mutex};
+use baton_compare::theory::{
+    AppendTheory, DetectorTheory, Spread, beside, of_append, of_detector, of_election, of_mutex, spread,
+};
 use baton_sim::metrics::{DelaySummary, ProcessLoad};
 use baton_sim::oracle::Verdict;
 use baton_sim::report::{AppendReport, DetectorReport, Drawn, ElectionReport, MutexReport, Properties, Report, Side};
@@ -34,7 +36,8 @@ pub fn of(report: &Report, options: &Options) -> String {
             (title, report.seed, append_to_text(report, &of_append(options, report)))
         }
     };
-    rows.extend(drawn_to_text(report.drawn()));
+    rows.extend(spread(options, report).map(|spread| vec!["spread".into(), spread_to_text(spread, report)]));
+    rows.extend(report.drawn().map(|drawn| vec!["drawn".into(), self::drawn(drawn)]));
     rows.extend(no_theory::reason(options, report).map(|reason| vec!["theory".into(), reason]));
     let verdicts = verdicts(report.properties(), report.broken_promises());
     format!("{title}, seed {seed}\n\n{}{verdicts}", narrow_table(&rows))
@@ -100,13 +103,23 @@ fn load_to_text(load: Option<ProcessLoad>) -> String {
     })
 }
 
+fn spread_to_text(Spread { values, differs, entries_enough }: Spread, report: &Report) -> String {
+    let values = match report {
+        Report::Detector(_) => counted(values, "crash", "crashes"),
+        _ => counted(values, "entry", "entries"),
+    };
+    let [differs, enough] = [differs, Spread::enough()].map(|share| (100.0 * share).round());
+    format!(
+        "a mean over {values} may differ by {differs} % from theory; with --entries {entries_enough}, by {enough} %"
+    )
+}
+
 /// What `--fault random` drew.
-fn drawn_to_text(drawn: Option<&Drawn>) -> Option<Vec<String>> {
-    let Drawn { faults, loss, duplicate, drift } = drawn?;
+pub fn drawn(Drawn { faults, loss, duplicate, drift }: &Drawn) -> String {
     let others = [("loss", loss), ("duplicate", duplicate), ("drift", drift)];
     let others = others.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
     let all: Vec<String> = faults.iter().cloned().chain(others).collect();
-    Some(vec!["drawn".into(), if all.is_empty() { "no faults".into() } else { all.join("; ") }])
+    if all.is_empty() { "no faults".into() } else { all.join("; ") }
 }
 
 /// The number of entries, and the number of measured entries if it differs.
@@ -133,13 +146,27 @@ fn leader_to_text(report: &ElectionReport) -> String {
         let term = term.map(|term| format!(", term {term}")).unwrap_or_default();
         leader.map_or("none".into(), |leader| format!("P{leader}{term}"))
     };
-    let side = |Side { processes, leader, term }: &Side| {
-        let processes: Vec<String> = processes.iter().map(|process| format!("P{process}")).collect();
-        let comma = if term.is_some() { "," } else { "" };
-        format!("{}{comma} on the side of {}", named(*leader, *term), processes.join(", "))
+    let side = |side: &Side| {
+        let comma = if side.term.is_some() { "," } else { "" };
+        format!("{}{comma} {}", named(side.leader, side.term), on_side(side))
     };
     match report.sides.as_slice() {
         [] => named(report.leader, report.term),
+        sides => sides.iter().map(side).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn on_side(Side { processes, .. }: &Side) -> String {
+    let processes: Vec<String> = processes.iter().map(|process| format!("P{process}")).collect();
+    format!("on the side of {}", processes.join(", "))
+}
+
+/// The time that the election took, or the time of each side.
+fn time_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
+    let or_dash = |time: Option<f64>| time.map_or("-".into(), |time| format!("{time:.3} T"));
+    let side = |side: &Side| format!("{} {}", or_dash(side.time), on_side(side));
+    match report.sides.as_slice() {
+        [] => or_dash(report.time) + &beside(&theory.time.clone().filter(|_| report.time.is_some())),
         sides => sides.iter().map(side).collect::<Vec<_>>().join("; "),
     }
 }
@@ -155,7 +182,7 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> Vec<Vec<
     vec![
         vec!["leader".into(), leader_to_text(report) + &dead_to_text(&report.dead)],
         vec!["messages".into(), messages],
-        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
+        vec!["time".into(), time_to_text(report, theory)],
         vec!["rivals".into(), format!("two or more processes led for {:.3} T", report.rivals)],
     ]
 }

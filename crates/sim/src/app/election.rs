@@ -51,8 +51,8 @@ pub struct ElectionUsers {
     began: Option<(Ticks, Messages)>,
     /// The processes that noticed first.
     pub noticed: Vec<ProcessId>,
-    /// When a belief last changed.
-    settled: Ticks,
+    /// When the belief of each process last changed.
+    settled: Vec<Ticks>,
     agreed: bool,
     /// Since when more than one process leads.
     rivals_since: Option<Ticks>,
@@ -73,7 +73,7 @@ impl ElectionUsers {
             leaders: Leaders::default(),
             began: None,
             noticed: Vec::new(),
-            settled: 0,
+            settled: vec![0; members],
             agreed: false,
             rivals_since: None,
             rivals: 0,
@@ -93,7 +93,8 @@ impl ElectionUsers {
             let mut beliefs = processes.iter().map(|&process| self.beliefs[process]);
             let first = beliefs.next().unwrap_or_default();
             let (leader, term) = if beliefs.all(|belief| belief == first) { first } else { (None, None) };
-            Side { processes, leader, term }
+            let time = leader.and_then(|_| self.since_began(&processes)).map(in_t);
+            Side { processes, leader, term, time }
         });
         sides.collect()
     }
@@ -121,7 +122,16 @@ impl ElectionUsers {
     /// From the first notice to the last change of a belief, or to the arrival of the last message if that is later.
     pub fn time(&self, last_arrival: Ticks) -> Option<Ticks> {
         let &(began, _) = self.began.as_ref()?;
-        self.agreed.then(|| self.settled.max(last_arrival).saturating_sub(began))
+        let all: Vec<ProcessId> = (0..self.settled.len()).collect();
+        let settled = self.since_began(&all)?;
+        self.agreed.then(|| settled.max(last_arrival.saturating_sub(began)))
+    }
+
+    /// From the first notice to the last change of a belief of one of these processes.
+    fn since_began(&self, processes: &[ProcessId]) -> Option<Ticks> {
+        let &(began, _) = self.began.as_ref()?;
+        let last = processes.iter().map(|&process| self.settled[process]).max()?;
+        Some(last.saturating_sub(began))
     }
 
     /// For how long more than one process has led, in any terms.
@@ -231,7 +241,7 @@ impl<P: Election> Application<P> for ElectionUsers {
     fn event(&mut self, process: ProcessId, event: Event, wire: &mut Wire<P, Plan>) {
         let Event::Elected { leader, term } = event;
         self.beliefs[process] = (leader, term);
-        self.settled = wire.now();
+        self.settled[process] = wire.now();
         wire.trace(process, || Traced::Elected { leader, term });
         if let Some(detail) = self.leaders.believes(process, leader, term) {
             let detail = format!("{detail}, at {} T", in_t(wire.now()));

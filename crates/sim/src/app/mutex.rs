@@ -31,6 +31,20 @@ pub enum Load {
     Random,
 }
 
+impl Load {
+    pub const ALL: [Load; 4] = [Load::Solo, Load::SoloRandom, Load::All, Load::Random];
+
+    /// As users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::Solo => "solo",
+            Load::SoloRandom => "solo-random",
+            Load::All => "all",
+            Load::Random => "random",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub load: Load,

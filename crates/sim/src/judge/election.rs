@@ -75,7 +75,7 @@ impl ElectionWatch {
     }
 
     pub fn verdicts(self, rules: &Rules, found: &mut Found) -> Vec<JudgedProperty> {
-        let promised = |property| rules.about.promises.include(property);
+        let promised = |property| rules.promises.include(property);
         let disagreement = self.disagreement();
         let agreement = match (disagreement, rules.excuse()) {
             (None, _) => Finding::held(),

@@ -250,7 +250,7 @@ impl MutexWatch {
             (Property::Fence, "fences grow from entry to entry", self.finding(Property::Fence, rules)),
         ];
         let judged = each.into_iter().map(|(property, checked, otherwise)| {
-            let counts = rules.about.promises.include(property);
+            let counts = rules.promises.include(property);
             found.verdict(property.name(), counts, checked.to_owned(), otherwise)
         });
         let mut judged: Vec<JudgedProperty> = judged.collect();
@@ -260,7 +260,7 @@ impl MutexWatch {
 
     /// The verdict if there is no violation.
     fn finding(&self, property: Property, rules: &Rules) -> Finding {
-        match rules.about.promises.include(property) || self.judge.tests(property, self.told) {
+        match rules.promises.include(property) || self.judge.tests(property, self.told) {
             true => Finding::held(),
             false => Finding::untested(self.judge.why_untested(property, self.told)),
         }

@@ -59,6 +59,12 @@ impl Finding {
         Finding { verdict: Verdict::Held, detail: Some("not promised".into()) }
     }
 
+    /// If the property held, says whether that was promised.
+    #[must_use]
+    pub fn given(self, is_promised: bool) -> Self {
+        if self == Finding::held() && !is_promised { Finding::held_without_promise() } else { self }
+    }
+
     pub fn violated(detail: String) -> Self {
         Finding { verdict: Verdict::Violated, detail: Some(detail) }
     }

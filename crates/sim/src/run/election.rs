@@ -60,8 +60,8 @@ impl Run<'_> {
         };
         let none = || Finding::unchecked("does not apply to elections");
         let properties = Properties(PerProperty {
-            safety: Finding::from_violation(users.violation.as_ref()),
-            liveness,
+            safety: Finding::from_violation(users.violation.as_ref()).given(about.promises.safety),
+            liveness: liveness.given(about.promises.liveness),
             order: none(),
             fence: none(),
         });

@@ -4,9 +4,9 @@ use baton_protocol::registry::About;
 use baton_protocol::{PerProperty, Promises, Property};
 
 use crate::app::mutex::MutexUsers;
+use crate::oracle::Finding;
 use crate::oracle::causality::Causality;
 use crate::oracle::mutex::MutexJudge;
-use crate::oracle::{Finding, Verdict};
 use crate::report::Properties;
 use crate::run::Options;
 
@@ -32,10 +32,7 @@ pub fn of_mutex(
     } else {
         Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
     };
-    let liveness = match liveness.verdict {
-        Verdict::Held if !promises.include(Property::Liveness) => Finding::held_without_promise(),
-        _ => liveness,
-    };
+    let liveness = liveness.given(promises.liveness);
     Properties(PerProperty { safety: judged(Property::Safety), liveness, order, fence: judged(Property::Fence) })
 }
 

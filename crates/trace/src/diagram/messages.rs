@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 use std::fmt::Write;
 
 use super::legend::Sample;
-use super::places::Place;
+use super::places::{Place, Segment, Segments};
 use super::scale::{UNDER_WAY, UNIT};
 use super::{Drawing, SMALL_HEIGHT, cross, escape, shortened, text_width};
 use crate::DropReason;
@@ -36,6 +36,13 @@ enum LineEnd {
     LostAtReceiver,
     /// The line ends with a cross between the processes.
     LostOnTheWay,
+}
+
+impl LineEnd {
+    /// Whether there is a cross at the end.
+    fn is_lost(self) -> bool {
+        matches!(self, LineEnd::LostAtReceiver | LineEnd::LostOnTheWay)
+    }
 }
 
 /// The labels of one line: `TOKEN 3, REQUEST (2)`.
@@ -70,9 +77,30 @@ impl Drawing<'_> {
             lines[index].labels.push(arrow.label.clone());
             lines[index].tooltips.push(tooltip);
         }
+        let mut segments = Segments::default();
         for line in &lines {
-            self.message(line);
+            let ends = self.ends(line);
+            segments.add(ends);
+            if line.end.is_lost() {
+                let (x, y) = ends.1;
+                self.places.take(Place { x, y, width: 9.0, height: 9.0, angle: 0.0 });
+            }
         }
+        for line in &lines {
+            self.message(line, &segments);
+        }
+    }
+
+    /// The two ends of a line.
+    fn ends(&self, line: &Line) -> Segment {
+        let ((x1, p1), (x2, p2)) = (line.from, line.to);
+        let (y1, mut y2) = (self.y(p1), self.y(p2));
+        match line.end {
+            LineEnd::UnderWay => y2 -= SHORT_OF * (y2 - y1).signum(),
+            LineEnd::LostOnTheWay => y2 = y1 + LOST * (y2 - y1),
+            LineEnd::Arrives | LineEnd::LostAtReceiver => {}
+        }
+        ((x1, y1), (x2, y2))
     }
 
     fn line_of(&mut self, arrow: &Arrow) -> Line {
@@ -107,26 +135,22 @@ impl Drawing<'_> {
         format!("{kind}{body}\nP{from} to P{to}: sent {}, {fate}", self.time(start.t))
     }
 
-    fn message(&mut self, line: &Line) {
-        let ((x1, p1), (x2, p2)) = (line.from, line.to);
-        let (y1, mut y2) = (self.y(p1), self.y(p2));
-        match line.end {
-            LineEnd::UnderWay => y2 -= SHORT_OF * (y2 - y1).signum(),
-            LineEnd::LostOnTheWay => y2 = y1 + LOST * (y2 - y1),
-            LineEnd::Arrives | LineEnd::LostAtReceiver => {}
-        }
+    fn message(&mut self, line: &Line, segments: &Segments) {
+        let ((x1, y1), (x2, y2)) = self.ends(line);
         let _ = write!(self.svg, "<g><title>{}</title>", escape(&line.tooltips.join("\n")));
         self.line("near", (x1, y1), (x2, y2));
         self.line(&line.class, (x1, y1), (x2, y2));
-        if matches!(line.end, LineEnd::LostAtReceiver | LineEnd::LostOnTheWay) {
+        if line.end.is_lost() {
             self.svg.push_str(&cross("cross", x2, y2));
         }
         self.svg.push_str("</g>\n");
-        self.label(line, (x1, y1), (x2, y2));
+        self.label(line, segments);
     }
 
-    /// Tries places along the arrow, above and below it, and if the label has no place, only the kinds of the messages.
-    fn label(&mut self, line: &Line, from: (f64, f64), to: (f64, f64)) {
+    /// Tries places along the arrow, above and below it, those with the fewest crossing lines first; and if the label has
+    /// no place, only the kinds of the messages.
+    fn label(&mut self, line: &Line, segments: &Segments) {
+        let (from, to) = self.ends(line);
         let ((x1, y1), (x2, y2)) = (from, to);
         let angle = (y2 - y1).atan2(x2 - x1);
         // The text of an arrow to the left would stand on its head.
@@ -135,10 +159,9 @@ impl Drawing<'_> {
             if text_width(&text) > (x2 - x1).hypot(y2 - y1) {
                 continue;
             }
-            let places = along(line, text_width(&text), angle, from, to);
-            let beside_bars = places.iter().copied().filter(|place| self.thin_bars.is_free(place));
-            let beside_bars: Vec<Place> = beside_bars.collect();
-            if let Some(Place { x, y, .. }) = self.places.take_first(beside_bars.into_iter().chain(places)) {
+            let mut places = along(line, text_width(&text), angle, from, to);
+            places.sort_by_key(|place| (segments.crossing(place), !self.thin_bars.is_free(place)));
+            if let Some(Place { x, y, .. }) = self.places.take_first(places) {
                 let (text, angle) = (escape(&text), angle.to_degrees());
                 let _ = writeln!(
                     self.texts,

@@ -1,4 +1,4 @@
-//! Finds room for text, so that no text covers another.
+//! Finds room for text, so that no text covers another, and few lines cross it.
 
 use std::collections::HashMap;
 
@@ -20,6 +20,28 @@ impl Place {
         let (sin, cos) = self.angle.sin_cos();
         let (a, b) = (self.width / 2.0, self.height / 2.0);
         [(-a, -b), (a, -b), (a, b), (-a, b)].map(|(u, v)| (self.x + u * cos - v * sin, self.y + u * sin + v * cos))
+    }
+
+    /// Whether a line between two points crosses the rectangle.
+    fn is_crossed(&self, (from, to): &Segment) -> bool {
+        let (sin, cos) = self.angle.sin_cos();
+        // Coordinates along the sides of the rectangle, from its middle.
+        let turned = |(x, y): (f64, f64)| {
+            let (dx, dy) = (x - self.x, y - self.y);
+            (dx * cos + dy * sin, dy * cos - dx * sin)
+        };
+        let ((u1, v1), (u2, v2)) = (turned(*from), turned(*to));
+        // The part of the line, from 0 to 1, that is between two opposite sides.
+        let between = |start: f64, end: f64, half: f64| {
+            let (a, b) = ((-half - start) / (end - start), (half - start) / (end - start));
+            match start == end {
+                true if start.abs() < half => (0.0, 1.0),
+                true => (1.0, 0.0),
+                false => (a.min(b).max(0.0), a.max(b).min(1.0)),
+            }
+        };
+        let (along, across) = (between(u1, u2, self.width / 2.0), between(v1, v2, self.height / 2.0));
+        along.0.max(across.0) < along.1.min(across.1)
     }
 
     /// Two rectangles are apart if a line along a side of one of them separates them.
@@ -48,6 +70,37 @@ pub struct Places {
 
 const STRIP: f64 = 200.0;
 
+/// A straight line between two points.
+pub type Segment = ((f64, f64), (f64, f64));
+
+/// Lines that text should not cover.
+#[derive(Default)]
+pub struct Segments {
+    /// By vertical strip of the picture, as in [`Places`].
+    strips: HashMap<i64, Vec<Segment>>,
+}
+
+impl Segments {
+    pub fn add(&mut self, segment: Segment) {
+        let ((x1, _), (x2, _)) = segment;
+        for strip in strip(x1.min(x2))..=strip(x1.max(x2)) {
+            self.strips.entry(strip).or_default().push(segment);
+        }
+    }
+
+    /// The number of lines through the place.
+    pub fn crossing(&self, place: &Place) -> usize {
+        let first = strips(place).next();
+        let in_strip = |index: i64| {
+            // In several strips, a line counts only in the first.
+            let begins = |((x1, _), (x2, _)): &Segment| first == Some(index) || strip(x1.min(*x2)) == index;
+            let segments = self.strips.get(&index).into_iter().flatten();
+            segments.filter(|segment| begins(segment) && place.is_crossed(segment)).count()
+        };
+        strips(place).map(in_strip).sum()
+    }
+}
+
 impl Places {
     pub fn take(&mut self, place: Place) {
         for strip in strips(&place) {
@@ -70,8 +123,11 @@ impl Places {
 
 fn strips(place: &Place) -> impl Iterator<Item = i64> {
     let reach = (place.width + place.height) / 2.0;
-    let strip = |x: f64| (x / STRIP).floor() as i64;
     strip(place.x - reach)..=strip(place.x + reach)
+}
+
+fn strip(x: f64) -> i64 {
+    (x / STRIP).floor() as i64
 }
 
 #[cfg(test)]
@@ -97,6 +153,19 @@ mod tests {
         ] {
             assert_eq!((one.overlaps(&other), other.overlaps(&one)), (overlap, overlap), "{one:?} {other:?}");
         }
+    }
+
+    #[test]
+    fn lines_through_a_place_are_counted() {
+        let eighth = std::f64::consts::FRAC_PI_4;
+        let mut lines = Segments::default();
+        lines.add(((30.0, -100.0), (30.0, 100.0)));
+        lines.add(((-100.0, 20.0), (100.0, 20.0)));
+        lines.add(((-3.0, 0.0), (-2.0, 1.0)));
+        assert_eq!(lines.crossing(&place(10.0, 3.0, 0.0)), 2, "the line up and the short one inside");
+        assert_eq!(lines.crossing(&place(100.0, 0.0, 0.0)), 0);
+        assert_eq!(lines.crossing(&place(30.0, 20.0, eighth)), 2, "both long lines");
+        assert_eq!(lines.crossing(&place(70.0, 20.0, eighth)), 1, "turned, it does not reach the line up");
     }
 
     #[test]

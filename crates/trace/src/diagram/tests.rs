@@ -1,23 +1,11 @@
 use super::messages::{LOST, SHORT_OF};
 use super::scale::UNIT;
 use super::*;
-use crate::{DatedBy, DropReason, Event, Network, Params, Unit, VERSION, Workload};
+use crate::{DatedBy, DropReason, Event, Unit, Workload, example};
 
 fn header() -> Header {
-    Header {
-        baton_trace: VERSION,
-        algorithm: "a<b".into(),
-        variant: Some("v".into()),
-        processes: 2,
-        clients: 1,
-        quorums: None,
-        tree: None,
-        seed: 1,
-        network: Network::default(),
-        workload: Workload::default(),
-        params: Params::default(),
-        unit: Unit::T,
-    }
+    let (algorithm, variant) = ("a<b".into(), Some("v".into()));
+    Header { algorithm, variant, processes: 2, clients: 1, seed: 1, ..example::header() }
 }
 
 fn records(events: impl IntoIterator<Item = (f64, usize, Event)>) -> Vec<Record> {
@@ -202,6 +190,56 @@ fn labels_do_not_overlap_and_without_room_are_in_the_tooltip() {
 }
 
 #[test]
+fn no_label_covers_the_cross_of_a_lost_message() {
+    let header = Header { processes: 4, clients: 4, ..header() };
+    let lost = |msg| Event::Drop { msg, reason: DropReason::Partition };
+    let send = |msg, to| Event::Send { msg, to, kind: "COORDINATOR".into(), bytes: 1, body: None };
+    let to = |msg: u64| msg as usize;
+    let sends = (0..3).map(|msg| (0.0, 3, send(msg, to(msg))));
+    let drops = (0..3).map(|msg| (0.0, to(msg), lost(msg)));
+    let svg = draw(&header, &records(sends.chain(drops)), Extent::All);
+    let crosses = svg.lines().filter(|line| line.contains("class=\"cross\"") && !line.contains("legend"));
+    let crosses: Vec<[(f64, f64); 4]> = crosses
+        .map(|line| {
+            let at: Vec<f64> = line.split(['(', ')', ' ']).filter_map(|word| word.parse().ok()).take(2).collect();
+            [(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)].map(|(x, y)| (at[0] + x, at[1] + y))
+        })
+        .collect();
+    assert_eq!(crosses.len(), 3, "{svg}");
+    let labels: Vec<&str> = svg.lines().filter(|line| line.starts_with("<text class=\"kind\"")).collect();
+    assert!(!labels.is_empty(), "{svg}");
+    for label in labels {
+        assert!(crosses.iter().all(|cross| are_apart(&corners(label), cross)), "{label} covers a cross in {crosses:?}");
+    }
+}
+
+/// The arrow of the second message crosses the first where its label would be without it.
+#[test]
+fn a_label_stands_where_no_arrow_crosses_it() {
+    let back = Event::Send { msg: 1, to: 0, kind: "ACK".into(), bytes: 1, body: None };
+    let svg = drawn([
+        (0.0, 0, send(0, "REQUEST")),
+        (0.2, 1, back),
+        (0.4, 0, Event::Deliver { msg: 1, from: 1, kind: "ACK".into() }),
+        (1.0, 1, deliver(0)),
+    ]);
+    let lines = svg.lines().filter(|line| line.starts_with("<line class=\"message\""));
+    let ends: Vec<Vec<f64>> =
+        lines.map(|line| line.split('"').filter_map(|word| word.parse().ok()).collect()).collect();
+    let mut arrows = places::Segments::default();
+    ends.iter().for_each(|ends| arrows.add(((ends[0], ends[1]), (ends[2], ends[3]))));
+    assert_eq!(ends.len(), 2, "{svg}");
+    for label in svg.lines().filter(|line| line.starts_with("<text class=\"kind\"")) {
+        let [(x1, y1), _, (x2, y2), _] = corners(label);
+        let (x, y) = ((x1 + x2) / 2.0, (y1 + y2) / 2.0);
+        let angle = label.split("rotate(").nth(1).unwrap().split(')').next().unwrap().parse::<f64>().unwrap();
+        let text = label.split('>').nth(1).unwrap().trim_end_matches("</text");
+        let place = Place { x, y, width: text_width(text), height: SMALL_HEIGHT, angle: angle.to_radians() };
+        assert_eq!(arrows.crossing(&place), 0, "{label}");
+    }
+}
+
+#[test]
 fn of_a_long_run_the_first_30_t_are_drawn_unless_somebody_asks_for_more() {
     let long: Vec<_> = (0..100).map(|t| (f64::from(t), 0, Event::Timer { name: format!("n{t}") })).collect();
     let note = |at| format!("drawn until {at} T of 99 T; --svg-until all draws the whole run");
@@ -286,9 +324,51 @@ fn violations_that_are_not_drawn_are_only_counted() {
     let violation = |property: &str| Event::Violation { property: property.into(), detail: "d".into() };
     let all = records([(0.0, 0, violation("safety")), (4.0, 0, violation("fence")), (5.0, 0, violation("fence"))]);
     let until = |t| draw(&header(), &all, Extent::Until(t));
-    assert_eq!(texts(&until(1.0), "wrong"), ["safety: d", "2 violations later, not drawn"]);
-    assert_eq!(texts(&until(4.0), "wrong"), ["safety: d", "fence: d", "1 violation later, not drawn"]);
+    assert_eq!(texts(&until(1.0), "wrong"), ["safety: d", "2 violations later, not drawn: fence"]);
+    assert_eq!(texts(&until(4.0), "wrong"), ["safety: d", "fence: d", "1 violation later, not drawn: fence"]);
     assert_eq!(texts(&until(5.0), "wrong"), ["safety: d", "fence: d", "fence: d"]);
+    let central = Header { algorithm: "central".into(), ..header() };
+    let many = (0..9).map(|t| (f64::from(t), 0, violation(if t == 8 { "safety" } else { "order" })));
+    let many = records(many);
+    let svg = draw(&central, &many, Extent::Until(4.0));
+    let order = "order, which is not promised: d";
+    assert_eq!(texts(&svg, "harmless"), [order, order, order, "and 2 more"]);
+    let later = "4 violations later, not drawn: order, which is not promised; safety";
+    assert_eq!(texts(&svg, "wrong"), [later]);
+}
+
+/// The two times and the length of the cut are so long that they do not fit beside each other.
+#[test]
+fn the_length_of_a_cut_covers_no_time() {
+    let svg = drawn([(99_999.0, 0, Event::Crash), (12_345_678_901.25, 0, Event::Recover { memory: true })]);
+    let place = |text: &str| {
+        let line =
+            svg.lines().find(|line| line.contains(&format!(">{text}<"))).unwrap_or_else(|| panic!("{text}: {svg}"));
+        let number = |name: &str| line.split(&format!(" {name}=\"")).nth(1).unwrap().split('"').next().unwrap();
+        let width = text_width(text);
+        Place {
+            x: number("x").parse().unwrap(),
+            y: number("y").parse().unwrap(),
+            width,
+            height: SMALL_HEIGHT,
+            angle: 0.0,
+        }
+    };
+    let mut taken = Places::default();
+    taken.take(place("12345678901.25"));
+    taken.take(place("99999"));
+    assert!(taken.is_free(&place("12345578901.25 T cut")), "{svg}");
+}
+
+#[test]
+fn no_text_is_on_the_mark_that_the_run_goes_on() {
+    let enter = Event::Enter { req: 0, fence: 4711 };
+    let all = records([(0.0, 0, Event::Crash), (1.0, 1, enter), (2.0, 1, Event::Exit { req: 0 })]);
+    let svg = draw(&header(), &all, Extent::Until(1.0));
+    let label = svg.lines().find(|line| line.contains(">fence 4711<")).unwrap_or_else(|| panic!("{svg}"));
+    let x: f64 = label.split(" x=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+    let end = LEFT + GAP_MIN + UNIT + GAP_MIN;
+    assert!(x + text_width("fence 4711") / 2.0 <= end - 8.0, "{label} reaches to {end}");
 }
 
 #[test]

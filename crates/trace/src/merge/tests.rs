@@ -1,22 +1,10 @@
 use super::*;
-use crate::{Params, Unit, VERSION, Workload};
+use crate::{Unit, example};
 
 fn header(member: Option<usize>, started_unix_s: f64) -> Header {
     let notes = crate::notes(json!({ "kind": "tcp", "started_unix_s": started_unix_s }));
-    Header {
-        baton_trace: VERSION,
-        algorithm: "central".into(),
-        variant: None,
-        processes: 3,
-        clients: 2,
-        quorums: None,
-        tree: None,
-        seed: 0,
-        network: Network { notes, member, ..Network::default() },
-        workload: Workload::default(),
-        params: Params::default(),
-        unit: Unit::Seconds,
-    }
+    let network = Network { notes, member, ..Network::default() };
+    Header { seed: 0, network, unit: Unit::Seconds, ..example::header() }
 }
 
 fn part(member: usize, started_unix_s: f64, events: impl IntoIterator<Item = (f64, usize, Event)>) -> Part {

@@ -10,7 +10,7 @@ use super::super::chart::{Colour, Dot, Series, escape};
 use super::super::elections::{HEAD, cells};
 use super::{add, by_size, distinct, short, table_head};
 
-const KEY: &str = "Dots are means, lines are theory, and a thin vertical line goes from the cheapest election to the dearest one. Thin \
+const KEY: &str = "Dots are means, lines are theory, and a thin vertical line goes from the cheapest election to the most expensive one. Thin \
                    broken lines join dots for which there is no theory.";
 
 struct Plot {
@@ -27,7 +27,7 @@ const PLOTS: [Plot; 2] = [
         axis: "messages of one election",
         measured: |row| row.messages,
         expected: |row| &row.expected_messages,
-        explanation: "The process that begins the election decides how dear it is. With bully, the process just below the crashed leader needs n-1 \
+        explanation: "The process that begins the election decides what it costs. With bully, the process just below the crashed leader needs n-1 \
                       messages, and the lowest process makes every process ask all higher ones: n^2-n-1. On a ring, Chang-Roberts needs between \
                       two and three rounds. If all processes begin at once, the order of the ids on the ring decides.",
     },
