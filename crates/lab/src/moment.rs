@@ -104,5 +104,6 @@ mod tests {
         assert_eq!(part("clock")["value"], "32.00");
         assert!(part("last beat")["value"].as_str().unwrap().contains("P1: 21.00"), "{picture}");
         assert!(!now.shown.processes[1].up && now.shown.processes.len() == 3);
+        assert!(now.shown.timers.iter().all(|timer| timer.after == "10 T"), "{:?}", now.shown.timers);
     }
 }

@@ -416,6 +416,23 @@ fn a_suspicion_of_a_live_process_and_an_unnoticed_crash_are_found() {
     assert_eq!(broken_by(&beats, |records| records.retain(|record| !is_crash(record))), ["safety"]);
 }
 
+/// Whatever the algorithm is: a violation does not count if the header says that the run does not promise the property.
+#[test]
+fn a_violation_of_what_the_run_does_not_promise_does_not_count() {
+    for algorithm in ["central", "bully", "heartbeat", "record-append"] {
+        let (_, mut trace) = traced(&Spec { network: NetworkKind::Sync, entries: None, ..spec(algorithm, 2) });
+        let detail = "as the trace says".to_owned();
+        for property in ["safety", "liveness"] {
+            let mut end = trace.records.last().unwrap().clone();
+            end.event = Event::Violation { property: property.into(), detail: detail.clone() };
+            trace.records.insert(trace.records.len() - 1, end);
+        }
+        assert_eq!(broken_by(&trace, |_| {}), ["safety", "liveness"], "{algorithm}");
+        trace.header.workload.not_promised = vec!["safety".into(), "liveness".into()];
+        assert_eq!(broken_by(&trace, |_| {}), [""; 0], "{algorithm}");
+    }
+}
+
 #[test]
 fn an_offset_that_two_appends_have_and_an_append_without_one_are_found() {
     let (_, appends) = traced(&Spec { entries: Some(5), ..spec("record-append", 2) });

@@ -2,8 +2,9 @@
 //!
 //! A node with the folder of another cluster would be a second lock table behind one list of servers. So a node with data
 //! that was started with `--cluster` or `--join` asks the named nodes, first before it starts, and then until all of them
-//! have said that they belong to its cluster. While it runs, a node ends only if its own cluster has no more of the named
-//! nodes than another one: a single node with a wrong folder must not end the others.
+//! have said that they belong to its cluster. While it runs, a node ends only if another cluster has at least as many of the
+//! named nodes as its own, and as many as a majority of its own voters. So nodes with wrong folders never end a cluster
+//! that can still elect a leader, even if some of its members are silent for a moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,20 +32,20 @@ type Clusters = BTreeMap<String, u64>;
 enum Step {
     /// All belong to the cluster of this node.
     Done,
-    /// Some do not answer, or belong to the clusters here, of which this node's has more.
+    /// Some do not answer, or belong to these other clusters, which are too small to end this node.
     AskAgain { others: Clusters },
-    /// At least as many belong to this other cluster. One of them is at this address.
+    /// Too many belong to this other cluster. One of them is at this address.
     End { address: String, theirs: u64 },
 }
 
-/// `named` counts the other nodes that the user has named.
-fn decide(ours: u64, named: usize, answers: &Clusters) -> Step {
+/// `voters` counts the voters of this node's cluster, `named` the other nodes that the user has named.
+fn decide(ours: u64, voters: usize, named: usize, answers: &Clusters) -> Step {
     let (same, others): (Clusters, Clusters) =
         answers.iter().map(|(address, cluster)| (address.clone(), *cluster)).partition(|(_, cluster)| *cluster == ours);
     let of = |cluster: u64| others.values().filter(|theirs| **theirs == cluster).count();
-    // This node is one of its cluster.
-    let strongest = others.iter().find(|(_, theirs)| of(**theirs) > same.len());
-    match strongest {
+    // This node is one of its cluster, too.
+    let too_many = |count: usize| count > same.len() && count > voters / 2;
+    match others.iter().find(|(_, theirs)| too_many(of(**theirs))) {
         Some((address, theirs)) => Step::End { address: address.clone(), theirs: *theirs },
         None if same.len() == named => Step::Done,
         None => Step::AskAgain { others },
@@ -78,8 +79,9 @@ impl Node {
     pub async fn watch_named(&self, named: &[String]) -> Result<(), MemberError> {
         let mut warned = BTreeSet::new();
         loop {
-            let ours = self.cluster();
-            match decide(ours, named.len(), &ask(&self.group.peers, named).await) {
+            let answers = ask(&self.group.peers, named).await;
+            let (ours, voters) = (self.cluster(), self.group.metrics().membership_config.voter_ids().count());
+            match decide(ours, voters, named.len(), &answers) {
                 Step::Done => return Ok(()),
                 Step::End { address, theirs } => {
                     return Err(MemberError::Refused(format!(
@@ -108,15 +110,23 @@ impl Node {
 mod tests {
     use super::*;
 
+    const OURS: u64 = 7;
+
+    fn clusters(answers: &[(&str, u64)]) -> Clusters {
+        answers.iter().map(|(address, cluster)| ((*address).to_owned(), *cluster)).collect()
+    }
+
+    fn ask_again(others: &[(&str, u64)]) -> Step {
+        Step::AskAgain { others: clusters(others) }
+    }
+
+    fn end(address: &str, theirs: u64) -> Step {
+        Step::End { address: address.to_owned(), theirs }
+    }
+
     #[test]
-    fn the_node_ends_whose_cluster_has_no_more_of_the_named_nodes() {
-        let step = |answers: &[(&str, u64)]| {
-            decide(7, 2, &answers.iter().map(|(address, cluster)| ((*address).to_owned(), *cluster)).collect())
-        };
-        let ask_again = |others: &[(&str, u64)]| Step::AskAgain {
-            others: others.iter().map(|(address, cluster)| ((*address).to_owned(), *cluster)).collect(),
-        };
-        let end = |address: &str, theirs| Step::End { address: address.to_owned(), theirs };
+    fn a_lone_voter_ends_unless_its_cluster_has_more_of_the_named_nodes() {
+        let step = |answers: &[(&str, u64)]| decide(OURS, 1, 2, &clusters(answers));
         assert_eq!(step(&[]), ask_again(&[]), "none answers");
         assert_eq!(step(&[("b:1", 7)]), ask_again(&[]), "one does not answer");
         assert_eq!(step(&[("b:1", 7), ("c:1", 7)]), Step::Done);
@@ -124,5 +134,17 @@ mod tests {
         assert_eq!(step(&[("c:1", 9)]), end("c:1", 9), "one against one");
         assert_eq!(step(&[("b:1", 9), ("c:1", 9)]), end("b:1", 9));
         assert_eq!(step(&[("b:1", 8), ("c:1", 9)]), end("b:1", 8), "three folders of three clusters");
+    }
+
+    #[test]
+    fn a_minority_of_wrong_folders_ends_no_voter_even_if_the_other_voters_are_silent() {
+        let three = |answers: &[(&str, u64)]| decide(OURS, 3, 2, &clusters(answers));
+        assert_eq!(three(&[("c:1", 9)]), ask_again(&[("c:1", 9)]), "b is silent");
+        assert_eq!(three(&[("b:1", 9), ("c:1", 9)]), end("b:1", 9), "no majority is left");
+        let five = |answers: &[(&str, u64)]| decide(OURS, 5, 4, &clusters(answers));
+        assert_eq!(five(&[("d:1", 9), ("e:1", 9)]), ask_again(&[("d:1", 9), ("e:1", 9)]));
+        assert_eq!(five(&[("b:1", 7), ("c:1", 9), ("d:1", 9), ("e:1", 9)]), end("c:1", 9));
+        let joined = decide(OURS, 3, 1, &clusters(&[("a:1", 9)]));
+        assert_eq!(joined, ask_again(&[("a:1", 9)]), "--join names only a, which has lost its folder");
     }
 }

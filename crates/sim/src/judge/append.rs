@@ -43,7 +43,7 @@ impl AppendWatch {
     }
 
     pub fn verdicts(self, rules: &Rules, found: &mut Found) -> Vec<JudgedProperty> {
-        let promised = |property| rules.about.promises.include(property);
+        let promised = |property| rules.promises.include(property);
         let waiting = self.pending.first_key_value();
         let answered = match (waiting, rules.excuse()) {
             (None, _) => Finding::held(),

@@ -36,7 +36,7 @@ impl DetectorWatch {
     }
 
     pub fn verdicts(self, rules: &Rules, found: &mut Found) -> Vec<JudgedProperty> {
-        let promised = |property| rules.about.promises.include(property);
+        let promised = |property| rules.promises.include(property);
         let missed = self.suspicions.unnoticed(self.processes);
         let missed = missed.map(|(at, peer)| format!("P{at} does not suspect P{peer}, which is down, at the end"));
         let noticed = match (missed, rules.excuse()) {

@@ -14,7 +14,7 @@ use super::{Repeated, ReplayError, Replayed, claim, differs};
 use crate::clocks::Clocks;
 use crate::oracle::mutex::Violation;
 use crate::oracle::suspicions::Suspicions;
-use crate::stage::{Refused, Role, Shown, ShownMessage, ShownProcess, ShownTimer};
+use crate::stage::{Refused, Role, Shown, ShownMessage, ShownProcess, ShownTimer, range};
 use crate::time::{T, in_t, ticks};
 
 /// A process that sends heartbeats and watches the other processes.
@@ -406,7 +406,7 @@ impl<D: Detector> Repeated for Beats<'_, D> {
             blocked: false,
         };
         let live = (0..self.members.len()).filter(|&process| self.is_up(process));
-        let after = self.period.to_string();
+        let after = range(&(self.period..=self.period));
         let shown = Shown {
             processes: (0..self.members.len()).map(|id| self.show_process(id)).collect(),
             pending: self.in_flight.iter().map(message).collect(),

@@ -63,7 +63,7 @@ pub struct ShownMessage {
 pub struct ShownTimer {
     pub process: ProcessId,
     pub name: String,
-    /// The duration that the timer was set to, in ticks: `2`, or `1..=6`.
+    /// The duration that the timer was set to, as [`range`](super::range) tells it.
     pub after: String,
 }
 
