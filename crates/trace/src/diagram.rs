@@ -284,7 +284,8 @@ impl<'a> Drawing<'a> {
         self.svg.push_str("</g>\n");
     }
 
-    /// Draws the label on its bar where no mark is, or below the bar. Then no other text may cover the bar.
+    /// Draws the label on its bar where no mark is, or below the bar if the bar is too small for text. Then no other text
+    /// may cover the bar.
     fn bar_label(&mut self, bar: &Bar) {
         let (x, width) = self.bar_ends(bar);
         let (y, label) = (self.y(bar.process), text_width(&bar.label) + 6.0);
@@ -292,9 +293,13 @@ impl<'a> Drawing<'a> {
         if !bar.label.is_empty() {
             let on_bar = [middle, x + 6.0 + label / 2.0, x + width - 6.0 - label / 2.0];
             let on_bar = on_bar.map(|x| Place { x, y, width: label, height: SMALL_HEIGHT, angle: 0.0 });
-            match self.places.take_first(on_bar.into_iter().filter(|_| label + 12.0 <= width)) {
+            let is_thin = height(bar.kind) < SMALL_HEIGHT;
+            let has_room = label + 12.0 <= width && !is_thin;
+            // What a thin bar says is known at its end.
+            let below = if is_thin { x + width - label / 2.0 } else { middle };
+            match self.places.take_first(on_bar.into_iter().filter(|_| has_room)) {
                 Some(place) => self.text("on-bar", place.x, y + 3.5, &bar.label),
-                None => self.note(middle, y + 8.0, 1.0, &bar.label),
+                None => self.note(below, y + 8.0, 1.0, &bar.label),
             }
         }
         let place = Place { x: middle, y, width, height: height(bar.kind), angle: 0.0 };

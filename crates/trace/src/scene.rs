@@ -432,7 +432,8 @@ fn cut_in_words(groups: &[Vec<usize>], oneway: Option<(usize, usize)>) -> String
     }
 }
 
-/// The kind, and the part of the body that matters most: the ids of an election, or a body of one field.
+/// The kind, and the part of the body that matters most: the ids of an election, the process whose request goes round a
+/// ring, or a body of one field.
 fn label(kind: &str, body: Option<&Value>) -> String {
     let mut fields = body.and_then(Value::as_object);
     // A message that carries the message of another algorithm: the inner body matters.
@@ -445,7 +446,8 @@ fn label(kind: &str, body: Option<&Value>) -> String {
         let named = ["id", "ids", "leader"].iter().find_map(|name| fields.get(*name));
         named.or(fields.values().next().filter(|_| fields.len() == 1))
     });
-    let short = main.map(Value::to_string).filter(|text| text.chars().count() <= BODY_CHARS_MAX);
+    let requester = fields.and_then(|fields| fields.get("stamp")?.get("process")).map(|process| format!("P{process}"));
+    let short = requester.or(main.map(Value::to_string)).filter(|text| text.chars().count() <= BODY_CHARS_MAX);
     short.map_or(kind.to_owned(), |text| format!("{kind} {}", text.trim_matches('"')))
 }
 
@@ -575,6 +577,7 @@ mod tests {
             (json!({ "ids": [0, 3], "number": 1 }), "K [0,3]"),
             (json!({ "ids": [10, 11, 12, 13, 14] }), "K"),
             (wrapped, "K 4"),
+            (json!({ "stamp": { "process": 3, "time": 9 }, "time": 12 }), "K P3"),
         ] {
             assert_eq!(label("K", Some(&body)), expected, "{body}");
         }

@@ -107,6 +107,15 @@ fn who_waits_does_so_until_it_crashes_gives_up_or_learns_of_a_leader() {
     with_tooltip(&svg, "P0 waits: from 0 T on<");
 }
 
+/// The text on bars is as light as the surface: on a thin bar nobody could read it. Here the bar's middle is cut, too.
+#[test]
+fn the_label_of_a_thin_bar_stands_below_it() {
+    let append = Event::Append { req: 1 };
+    let svg = drawn([(0.0, 0, append), (4.0, 0, Event::Appended { req: 1, offset: 7 })]);
+    assert_eq!(texts(&svg, "on-bar"), [""; 0], "{svg}");
+    assert_eq!(texts(&svg, "note"), ["offset 7"], "{svg}");
+}
+
 #[test]
 fn bodies_are_in_the_tooltip_and_short_ones_in_the_label() {
     let body = |msg, kind: &str, body| Event::Send {
