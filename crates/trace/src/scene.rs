@@ -217,6 +217,9 @@ impl Scene {
         self.bars.retain(|bar| is_shown(&bar.from));
         for bar in &mut self.bars {
             bar.to = bar.to.filter(is_shown);
+            if bar.kind == BarKind::Waiting && bar.to.is_none() {
+                bar.label.clear();
+            }
         }
         self.arrows.retain(|arrow| is_shown(&arrow.start));
         for arrow in &mut self.arrows {
@@ -563,6 +566,17 @@ mod tests {
             [(None, Fate::UnderWay)]
         );
         assert_eq!(whole.clone().until(4.0), whole);
+    }
+
+    #[test]
+    fn before_the_cut_nobody_knows_an_offset_that_is_told_after_it() {
+        let whole = scene([
+            (0.0, Some(0), Event::Append { req: 0 }),
+            (1.0, Some(1), Event::Crash),
+            (2.0, Some(0), Event::Appended { req: 0, offset: 7 }),
+        ]);
+        let label = |scene: Scene| scene.bars[0].label.clone();
+        assert_eq!((label(whole.clone()), label(whole.until(1.0))), ("offset 7".to_owned(), String::new()));
     }
 
     #[test]

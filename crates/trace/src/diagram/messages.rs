@@ -155,7 +155,9 @@ impl Drawing<'_> {
         let angle = (y2 - y1).atan2(x2 - x1);
         // The text of an arrow to the left would stand on its head.
         let angle = if angle.abs() > FRAC_PI_2 { angle - PI * angle.signum() } else { angle };
-        for text in [&line.labels, &line.kinds].map(|texts| shortened(&counted(texts))) {
+        // The first bodies of many would look like all of them.
+        let labels = Some(counted(&line.labels)).filter(|labels| shortened(labels) == *labels);
+        for text in labels.into_iter().chain([shortened(&counted(&line.kinds))]) {
             if text_width(&text) > (x2 - x1).hypot(y2 - y1) {
                 continue;
             }

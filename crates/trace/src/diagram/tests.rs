@@ -107,6 +107,18 @@ fn who_waits_does_so_until_it_crashes_gives_up_or_learns_of_a_leader() {
     with_tooltip(&svg, "P0 waits: from 0 T on<");
 }
 
+#[test]
+fn messages_that_go_together_are_counted_where_their_bodies_are_too_long() {
+    let request = |msg| {
+        let body = Some(serde_json::json!({ "stamp": { "process": msg, "time": 1 }, "time": 1 }));
+        (0.0, 0, Event::Send { msg, to: 1, kind: "REQUEST".into(), bytes: 1, body })
+    };
+    for (count, expected) in [(2, "REQUEST P0, REQUEST P1"), (5, "REQUEST (5)")] {
+        let arrivals = (0..count).map(|msg| (3.0, 1, deliver(msg)));
+        assert_eq!(texts(&drawn((0..count).map(request).chain(arrivals)), "kind"), [expected]);
+    }
+}
+
 /// The text on bars is as light as the surface: on a thin bar nobody could read it. Here the bar's middle is cut, too.
 #[test]
 fn the_label_of_a_thin_bar_stands_below_it() {
