@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use baton_sim::app::mutex::{Load, StoreKind};
+use baton_sim::oracle::Finding;
 use baton_sim::run::{Options, check_runs, run as simulate, seeds};
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
 use clap::ValueEnum;
@@ -248,12 +249,9 @@ fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> O
     } else {
         let mut text = format!("{}: {runs} runs, {} failed\n", options.algorithm, failures.len());
         for (seed, report) in &failures {
-            let broken = report.broken_promises();
-            let details =
-                report.properties().each().into_iter().filter(|(property, _)| broken.contains(&property.name()));
-            let details: Vec<String> = details
-                .map(|(property, finding)| format!("{property}: {}", finding.detail.as_deref().unwrap_or("")))
-                .collect();
+            let told =
+                |(name, finding): (&str, &Finding)| format!("{name}: {}", finding.detail.as_deref().unwrap_or(""));
+            let details: Vec<String> = report.broken().into_iter().map(told).collect();
             text.push_str(&format!("  seed {seed}  {}\n", details.join("; ")));
             text.extend(report.drawn().map(|drawn| format!("    drawn: {}\n", text::drawn(drawn))));
         }

@@ -221,11 +221,25 @@ fn a_failure_of_many_runs_shows_the_drawn_faults() {
     assert!(failure.contains(&format!(" drawn: {first}")), "without {first}: {failure}");
 }
 
+/// A lost write is no property of the algorithm, and must be named all the same.
+#[test]
+fn a_failure_of_many_runs_shows_the_lost_write() {
+    let (status, text) = baton("sim central --store unfenced --variant lease:5 --runs 20 --fault random");
+    assert_eq!(status, 1, "{text}");
+    let failures: Vec<&str> = text.split(" seed ").skip(1).collect();
+    assert!(!failures.is_empty(), "{text}");
+    assert!(failures.iter().all(|failure| failure.contains(" store: P")), "{text}");
+}
+
 #[test]
 fn a_missing_theory_has_a_reason() {
     for (arguments, reason) in [
         ("sim ricart-agrawala --drift 0.1", "none, because clocks drift"),
         ("sim ricart-agrawala --fault random --seed 3", "none, because the run has faults"),
+        (
+            "sim bully --delay-max 0.4 --ignore-assumptions",
+            "none, because the processes believe in another message delay than the network has",
+        ),
         (
             "sim ricart-agrawala --entries 7",
             "none, because the run is too short; ask for at least 25 entries (5 rounds)",

@@ -143,9 +143,9 @@ pub fn too_short(options: &Options) -> Option<String> {
     short.then(|| format!("the run is too short; ask for at least {least} entries (5 rounds)"))
 }
 
-/// The expected costs of an election. None with faults or varying delays.
+/// The expected costs of an election. None with faults or varying delays, or if the processes wait for other delays.
 pub fn of_election(options: &Options, drawn: Option<&Drawn>) -> ElectionCosts {
-    if fault(options, drawn).is_some() || !has_constant_delay(options) {
+    if fault(options, drawn).is_some() || !has_constant_delay(options) || !knows_the_delay(options) {
         return ElectionCosts::default();
     }
     let variant = options.params.variant.as_deref();
@@ -208,6 +208,11 @@ pub fn fault(options: &Options, drawn: Option<&Drawn>) -> Option<&'static str> {
 
 fn has_constant_delay(options: &Options) -> bool {
     options.network.delay == Delay::Constant(1.0)
+}
+
+/// Whether the processes believe in the constant delay of the network. An election sets its timers by what they believe.
+pub fn knows_the_delay(options: &Options) -> bool {
+    in_t(options.params.delay_max) == 1.0
 }
 
 /// The text after a measured value.

@@ -325,6 +325,16 @@ impl Report {
         }
     }
 
+    /// Each broken promise, and what was found.
+    pub fn broken(&self) -> Vec<(&'static str, &Finding)> {
+        let properties = self.properties().each().into_iter().map(|(property, finding)| (property.name(), finding));
+        let store = match self {
+            Report::Mutex(report) => report.store.as_ref().map(|store| ("store", &store.data)),
+            _ => None,
+        };
+        properties.chain(store).filter(|(name, _)| self.broken_promises().contains(name)).collect()
+    }
+
     /// The leader that all live processes agree on. None if they do not agree, or if the run is no election.
     pub fn leader(&self) -> Option<usize> {
         match self {

@@ -440,6 +440,8 @@ fn an_offset_that_two_appends_have_and_an_append_without_one_are_found() {
     let is_answer = |record: &Record| matches!(record.event, Event::Appended { .. });
     let last = appends.records.iter().rposition(is_answer).unwrap();
     assert_eq!(broken_by(&appends, |records| _ = records.remove(last)), ["liveness"]);
+    let first = appends.records.iter().position(is_answer).unwrap();
+    assert_eq!(broken_by(&appends, |records| _ = records.remove(first)), ["liveness"], "its process appends again");
     let same = |records: &mut Vec<Record>| {
         for record in records {
             if let Event::Appended { offset, .. } = &mut record.event {

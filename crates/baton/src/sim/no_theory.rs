@@ -1,6 +1,8 @@
 //! Why a report has no expected value beside a measured one.
 
-use baton_compare::theory::{WithTheory, fault, of_append, of_detector, of_election, of_mutex, too_short};
+use baton_compare::theory::{
+    WithTheory, fault, knows_the_delay, of_append, of_detector, of_election, of_mutex, too_short,
+};
 use baton_sim::app::mutex::Load;
 use baton_sim::network::Delay;
 use baton_sim::report::Report;
@@ -74,6 +76,9 @@ fn why(options: &Options, report: &Report) -> String {
             None => format!("{no_formula} with these requests"),
         },
         Report::Election(_) if !is_constant => "message delays are not constant".to_owned(),
+        Report::Election(_) if !knows_the_delay(options) => {
+            "the processes believe in another message delay than the network has".to_owned()
+        }
         Report::Election(_) if options.workload.load == Load::SoloRandom => {
             "the costs depend on which process notices that there is no leader".to_owned()
         }

@@ -221,7 +221,8 @@ impl Node {
         self.group.raft.trigger().transfer_leader(to).await.map_err(|_| MemberError::Stopped)?;
         // If the node does not take over, the others elect a leader within this time.
         let limit = self.group.timing.election_max * 2;
-        let mut watched = self.group.raft.server_metrics();
+        // Not the server's part of the metrics: openraft tells that part first, and `leading` reads the whole.
+        let mut watched = self.group.raft.metrics();
         let taken = timeout(limit, async {
             while watched.borrow_watched().current_leader != Some(to) {
                 watched.changed().await.map_err(|_| MemberError::Stopped)?;

@@ -20,7 +20,10 @@ impl AppendWatch {
     pub fn see(&mut self, p: ProcessId, event: &Event, place: Place, found: &mut Found) {
         match event {
             Event::Append { req } => {
-                self.pending.insert(p, (*req, place));
+                if let Some((earlier, since)) = self.pending.insert(p, (*req, place)) {
+                    let detail = format!("P{p} makes append {req}, and was not told the offset of append {earlier}");
+                    found.add("liveness", detail, [since, place]);
+                }
             }
             Event::Appended { req, offset } => {
                 if self.pending.remove(&p).is_none_or(|(pending, _)| pending != *req) {
