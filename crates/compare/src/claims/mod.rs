@@ -159,7 +159,10 @@ enum Figure {
     SyncDelay,
     SyncDelayMax,
     ElectionMessages,
+    /// The messages of this kind.
+    ElectionMessagesOf(&'static str),
     ElectionTime,
+    DetectionTime,
     DetectionTimeMax,
     Mistakes,
     MessagesPerAppend,
@@ -309,6 +312,7 @@ impl Figure {
     fn of_election(self, report: &ElectionReport) -> Option<f64> {
         match self {
             Figure::ElectionMessages => Some(report.messages as f64),
+            Figure::ElectionMessagesOf(kind) => report.messages_by_kind.get(kind).map(|count| *count as f64),
             Figure::ElectionTime => report.time,
             _ => None,
         }
@@ -316,6 +320,7 @@ impl Figure {
 
     fn of_detector(self, report: &DetectorReport) -> Option<f64> {
         match self {
+            Figure::DetectionTime => report.detection_time.map(|time| time.mean),
             Figure::DetectionTimeMax => report.detection_time.map(|time| time.max),
             Figure::Mistakes => Some(report.mistakes as f64),
             _ => None,
@@ -329,10 +334,11 @@ impl Figure {
             Figure::ExitMessages => "on leaving",
             Figure::Busiest => "at the busiest process",
             Figure::BypassMax => "later requests first",
-            Figure::ClientDelay | Figure::SyncDelay => "T on average",
+            Figure::ClientDelay | Figure::SyncDelay | Figure::DetectionTime => "T on average",
             Figure::ClientDelayMax | Figure::SyncDelayMax | Figure::DetectionTimeMax => "T at most",
             Figure::ElectionTime => "T",
             Figure::ElectionMessages => "messages",
+            Figure::ElectionMessagesOf(kind) => kind,
             Figure::Mistakes => "mistakes",
             Figure::MessagesPerAppend => "per append",
         }
