@@ -5,8 +5,9 @@ use baton_sim::spec::{NetworkKind, Spec};
 use baton_theory::Expectation;
 
 use super::Claimed::{Fails, Holds};
-use super::{CRASH, Figure, MESSAGES, PROMISE, Said, TIME, checked, figure, finding, sim, with_faults};
+use super::{CRASH, Figure, MESSAGES, PROMISE, Said, Shown, TIME, checked, figure, finding, sim, with_faults};
 use crate::command::check_of;
+use crate::election::Starts;
 
 pub fn claims(algorithm: &str) -> Vec<Said> {
     match algorithm {
@@ -89,6 +90,12 @@ fn bully() -> Vec<Said> {
 
 fn chang_roberts() -> Vec<Said> {
     let spec = || sim("chang-roberts", 5);
+    let on_average = |documents, starts, claimed| Said {
+        subject: MESSAGES,
+        documents,
+        shown: Shown::Elections { algorithm: "chang-roberts", n: 9, starts, claimed },
+        why: "",
+    };
     let descending = || Spec { variant: Some("descending".into()), ..spec() };
     vec![
         messages("3n-1 messages per election.", noticed_by(spec(), 0), exact("3n-1", 14.0))
@@ -101,6 +108,12 @@ fn chang_roberts() -> Vec<Said> {
         .because("2n if the process with the largest id begins it."),
         messages("3n-1 messages per election, also if several begin it.", descending(), exact("3n-1", 14.0))
             .because("n(n+1)/2 + n if all begin at once, and each id is followed by the next lower one on the ring."),
+        on_average("(5n-1)/2 messages on average, if any process begins it.", Starts::One, exact("(5n-1)/2", 22.0)),
+        on_average(
+            "n H_n + n messages on average, if all begin it on rings in random order.",
+            Starts::AllOnRandomRings,
+            Expectation::mean("n H_n + n", 9.0 * (7_129.0 / 2_520.0) + 9.0),
+        ),
         time("As many T as messages, if one process begins it.", noticed_by(spec(), 0), exact("3n-1", 14.0)),
         time("2n T, if all begin it.", spec(), exact("2n", 10.0)),
         survives("Crashes can be overcome if they are detected reliably.", spec(), "crash 4 @ 3"),
