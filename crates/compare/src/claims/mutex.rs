@@ -161,7 +161,7 @@ fn permission_ring() -> Vec<Said> {
         ),
         order("As described, the ring does not keep the order.", ("permission-ring-original", 3), Fails).because(
             "This is `permission-ring-original`: a request must pass every process that asked before it, and such a process \
-             swallows it. With `--variant retry`, 20 million states do not decide it.",
+             swallows it. With `--variant retry` it holds for n = 2; for n = 3, 20 million states do not decide it.",
         ),
         order("The repaired ring keeps the order.", ("permission-ring", 2), Holds)
             .because("It compares times, as Ricart and Agrawala do."),
