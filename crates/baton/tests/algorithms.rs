@@ -39,7 +39,7 @@ fn the_claims_of_one_algorithm_are_data() {
         }
     }
     let best = &claims[0];
-    assert_eq!((&best["verdict"], &best["command"]), (&"false".into(), &"baton sim bully -n 5 --noticed-by 3".into()));
+    assert_eq!((&best["verdict"], &best["command"]), (&"true".into(), &"baton sim bully -n 5 --noticed-by 3".into()));
     assert_eq!(best["spec"], serde_json::json!({ "algorithm": "bully", "n": 5, "noticed-by": 3 }));
     let list: Value = serde_json::from_slice(&baton(&["algorithms", "--json"]).stdout).unwrap();
     assert!(list["algorithms"][0].get("claims").is_none(), "the list runs nothing");

@@ -118,6 +118,12 @@ pub fn compare(sizes: &[usize], caller: Caller) -> Result<Vec<Row>, Cancelled> {
     parallel::map(&tasks, caller, Task::measure)
 }
 
+/// Measures one election. None if there is none of this name.
+pub fn row(algorithm: &str, n: usize, starts: Starts) -> Option<Row> {
+    let about = ALGORITHMS.iter().find(|about| about.family == Family::Election && about.name == algorithm)?;
+    Some(Task { about, variant: None, n, starts }.measure())
+}
+
 fn starts(about: &About, variant: Option<&str>) -> &'static [Starts] {
     match (about.name, variant) {
         ("chang-roberts", None) => &[Starts::One, Starts::All, Starts::AllOnRandomRings],

@@ -44,7 +44,8 @@ pub struct MutexReport {
     pub measured_entries: u64,
     pub messages: u64,
     pub messages_per_entry: Option<f64>,
-    /// The largest number of messages for one request. None if the messages of the algorithm do not name their request.
+    /// The largest number of messages for one request. None if the messages of the algorithm do not name their request and
+    /// several clients may request at the same time.
     pub messages_per_entry_max: Option<u64>,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
     /// The messages that single processes send and receive, per entry of the group: shows a process that is a

@@ -297,6 +297,9 @@ impl Visitor for Run<'_> {
         let per_entry = |of: fn(&crate::metrics::Messages) -> u64| {
             users.measured.per_entry(messages, entered, of).filter(|_| !is_stuck)
         };
+        let workload = &options.workload;
+        let is_alone = matches!(workload.load, Load::Solo | Load::SoloRandom) && !workload.app_messages;
+        let most_alone = (is_alone && entered > 0).then(|| users.measured.most_between_entries());
         let by_process = users.measured.by_process(messages, processes);
         let (client_delay_max, sync_delay_max) = users.measured.longest_delays();
         Ok(Report::Mutex(Box::new(MutexReport {
@@ -310,7 +313,7 @@ impl Visitor for Run<'_> {
             messages: messages.sent,
             messages_per_entry: per_entry(|messages| messages.sent),
             messages_by_kind: messages.by_kind(),
-            messages_per_entry_max: messages.most_for_one_request().filter(|_| !is_stuck),
+            messages_per_entry_max: messages.most_for_one_request().or(most_alone).filter(|_| !is_stuck),
             messages_per_process: ProcessLoad::new(&by_process, measured_entries).filter(|_| !is_stuck),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,

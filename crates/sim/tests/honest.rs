@@ -139,6 +139,20 @@ fn a_run_that_got_stuck_has_no_costs_per_entry_and_delays_of_all_its_entries() {
     assert_eq!((report.entries, report.messages_per_entry_max, report.bypass), (0, None, None));
 }
 
+/// The messages of Raymond's and of Naimi and Trehel's algorithms do not name their request.
+#[test]
+fn the_dearest_entry_is_known_if_its_messages_name_it_or_if_only_one_client_requests_at_a_time() {
+    let most = |algorithm: &str, variant: Option<&str>, load: Load| {
+        let variant = variant.map(str::to_owned);
+        mutex(&Spec { variant, load: Some(load), ..spec(algorithm, 5, &[]) }).messages_per_entry_max
+    };
+    assert_eq!(most("raymond", Some("chain"), Load::SoloRandom), Some(8), "2(n-1)");
+    assert_eq!(most("naimi-trehel", None, Load::Solo), Some(5), "n");
+    assert_eq!(most("central", None, Load::Solo), Some(3));
+    assert_eq!(most("raymond", Some("chain"), Load::All), None);
+    assert_eq!(most("maekawa", None, Load::Solo), most("maekawa", None, Load::SoloRandom));
+}
+
 /// "Any crash stops Ricart-Agrawala, Lamport, the token ring": without a detector. With one, the others go on.
 #[test]
 fn without_a_detector_any_crash_stops_the_algorithms_that_need_one() {

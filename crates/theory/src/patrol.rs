@@ -21,7 +21,9 @@ pub fn costs(setting: &Setting) -> Costs {
     Costs {
         messages_per_entry: mean("hops of a patrol", messages_per_entry),
         client_delay: mean("n/2, and more while others hold the token", client_delay),
-        sync_delay: sync_delay.and_then(|value| mean("n/3, and less if several wait", value)),
+        // Of rare requests, the process i hops ahead of the leaving one waits with a chance in proportion to n-i, the hops
+        // since the token left it: the mean of i is then (n+1)/3. What is requested during E comes from all alike, mean n/2.
+        sync_delay: sync_delay.and_then(|value| mean("(n+1)/3, less if several wait, more if E is long", value)),
         sync_delay_max: Some(Expectation::at_most("n-1", setting.n as f64 - 1.0)),
         ..Costs::default()
     }

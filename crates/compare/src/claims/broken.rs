@@ -1,6 +1,6 @@
 //! Claims about what is broken on purpose: the promise that does not hold.
 
-use baton_check::{LinkOrder, Options as CheckOptions, Property};
+use baton_check::{Faults, LinkOrder, Options as CheckOptions, Property};
 use baton_sim::spec::{NetworkKind, Spec};
 use baton_theory::Expectation;
 
@@ -13,6 +13,7 @@ const ALONE: &str = "At most one process is in the critical section.";
 
 pub fn claims(algorithm: &str) -> Vec<Said> {
     let twice = |property| CheckOptions { entries: 2, order: Some(LinkOrder::Fifo), ..check_of(property) };
+    let one_crash = |property| CheckOptions { faults: Faults { crash: 1, ..Faults::NONE }, ..check_of(property) };
     let with_seed = |algorithm, n, seed| Spec { network: NetworkKind::Async, seed: Some(seed), ..sim(algorithm, n) };
     let claim = match algorithm {
         "ricart-agrawala-time-only" => {
@@ -29,6 +30,19 @@ pub fn claims(algorithm: &str) -> Vec<Said> {
         "maekawa-1985" => finding(PROMISE, ALIVE, with_seed("maekawa-1985", 7, 100), Property::Liveness, Holds),
         "maekawa-yield-unseen" => {
             finding(PROMISE, ALONE, with_seed("maekawa-yield-unseen", 7, 76), Property::Safety, Holds)
+        }
+        "bully-late-leads" => checked(
+            PROMISE,
+            "Every live process follows only a process that leads.",
+            ("bully-late-leads", 2),
+            one_crash(Property::Liveness),
+            Holds,
+        ),
+        "token-ring-last-word" => {
+            checked(PROMISE, ALIVE, ("token-ring-last-word", 3), one_crash(Property::Deadlock), Holds)
+        }
+        "generalized-unchecked" => {
+            checked(PROMISE, ALONE, ("generalized-unchecked", 2), check_of(Property::Safety), Holds)
         }
         "no-lock" => finding(PROMISE, ALONE, sim("no-lock", 3), Property::Safety, Holds),
         "raymond-greedy" => figure(

@@ -1,11 +1,11 @@
 //! Claims about failure detectors.
 
-use baton_check::Property;
+use baton_check::{Faults, Options as CheckOptions, Property};
 use baton_sim::spec::{NetworkKind, Spec};
 use baton_theory::Expectation;
 
 use super::Claimed::{Fails, Holds};
-use super::{Figure, PROMISE, Said, TIME, figure, finding, sim};
+use super::{Figure, PROMISE, Said, TIME, checked, figure, finding, sim};
 
 pub fn claims(algorithm: &str) -> Vec<Said> {
     match algorithm {
@@ -21,16 +21,32 @@ fn guessing(spec: Spec) -> Spec {
 
 fn heartbeat() -> Vec<Said> {
     let spec = || sim("heartbeat", 3);
+    let often = || Spec { entries: Some(2_000), ..spec() };
     let patient = || Spec { variant: Some("timeout:20".into()), ..guessing(spec()) };
     vec![
+        checked(
+            PROMISE,
+            "A process is declared dead if it was not observed for P + D: so every dead process is, and no live one.",
+            ("heartbeat", 3),
+            CheckOptions { faults: Faults { crash: 1, ..Faults::NONE }, ..CheckOptions::default() },
+            Holds,
+        )
+        .because("The wait of P + D begins when the last heartbeat arrives, not at the crash."),
         figure(
             TIME,
-            "A crashed process is declared dead within P + D.",
-            spec(),
+            "Counted from the crash, that is P + 2D at most.",
+            often(),
             Figure::DetectionTimeMax,
-            Expectation::at_most("at most P + D = 11", 11.0),
+            Expectation::at_most("at most P + 2D = 12", 12.0),
         )
-        .because("P + D after its last heartbeat arrived, and so P + 2D after the crash."),
+        .because("The last heartbeat may leave just before the crash, and takes D. Then the wait of P + D begins."),
+        figure(
+            TIME,
+            "Counted from the crash, that is P/2 + D + the mean delay on average.",
+            often(),
+            Figure::DetectionTime,
+            Expectation::mean("P/2 + D + mean delay", 7.0),
+        ),
         figure(
             PROMISE,
             "With the right D no live process is suspected.",

@@ -24,6 +24,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::command;
+use crate::election::{Starts, row as election_row};
 use crate::theory::{in_words, number};
 
 /// A claim, with what was measured.
@@ -137,6 +138,8 @@ enum Shown {
     Finding { spec: Box<Spec>, property: Property, claimed: Claimed },
     /// Whether a property holds in every run of a small group.
     Check { algorithm: &'static str, params: Params, options: Box<CheckOptions>, claimed: Claimed },
+    /// The mean number of messages of many elections.
+    Elections { algorithm: &'static str, n: usize, starts: Starts, claimed: Expectation },
 }
 
 /// What the documents say about a property.
@@ -159,7 +162,10 @@ enum Figure {
     SyncDelay,
     SyncDelayMax,
     ElectionMessages,
+    /// The messages of this kind.
+    ElectionMessagesOf(&'static str),
     ElectionTime,
+    DetectionTime,
     DetectionTimeMax,
     Mistakes,
     MessagesPerAppend,
@@ -219,7 +225,7 @@ impl Shown {
     fn spec(&self) -> Option<&Spec> {
         match self {
             Shown::Figure { spec, .. } | Shown::Finding { spec, .. } => Some(spec),
-            Shown::Check { .. } => None,
+            Shown::Check { .. } | Shown::Elections { .. } => None,
         }
     }
 
@@ -227,6 +233,8 @@ impl Shown {
         match self {
             Shown::Figure { spec, .. } | Shown::Finding { spec, .. } => command::of_run(spec),
             Shown::Check { algorithm, params, options, .. } => command::of_check(algorithm, params, options),
+            // It prints the elections, too. One load keeps the rest short.
+            Shown::Elections { n, .. } => format!("baton compare -n {n} --loads solo"),
         }
     }
 
@@ -248,6 +256,15 @@ impl Shown {
                     Found::Violated => Ok((format!("{property} violated"), *claimed == Claimed::Fails)),
                     Found::Unchecked | Found::Untested => Err(nothing()),
                 }
+            }
+            Shown::Elections { algorithm, n, starts, claimed } => {
+                let row = election_row(algorithm, *n, *starts).ok_or_else(nothing)?;
+                let mean = row.messages.ok_or_else(nothing)?.mean;
+                let (mean_text, runs) = (number(mean), row.runs);
+                Ok((
+                    format!("{mean_text} messages on average of {runs}; claimed {}", in_words(claimed)),
+                    claimed.agrees(mean),
+                ))
             }
             Shown::Check { algorithm, params, options, claimed } => {
                 let options = CheckOptions { stop: Some(Arc::clone(stop)), ..(**options).clone() };
@@ -285,6 +302,7 @@ impl Figure {
             Report::Detector(report) => self.of_detector(report),
             Report::Append(report) => match self {
                 Figure::MessagesPerAppend => report.messages_per_append,
+                Figure::ClientDelay => report.client_delay.map(|delay| delay.mean),
                 _ => None,
             },
         }
@@ -309,6 +327,7 @@ impl Figure {
     fn of_election(self, report: &ElectionReport) -> Option<f64> {
         match self {
             Figure::ElectionMessages => Some(report.messages as f64),
+            Figure::ElectionMessagesOf(kind) => report.messages_by_kind.get(kind).map(|count| *count as f64),
             Figure::ElectionTime => report.time,
             _ => None,
         }
@@ -316,6 +335,7 @@ impl Figure {
 
     fn of_detector(self, report: &DetectorReport) -> Option<f64> {
         match self {
+            Figure::DetectionTime => report.detection_time.map(|time| time.mean),
             Figure::DetectionTimeMax => report.detection_time.map(|time| time.max),
             Figure::Mistakes => Some(report.mistakes as f64),
             _ => None,
@@ -329,10 +349,11 @@ impl Figure {
             Figure::ExitMessages => "on leaving",
             Figure::Busiest => "at the busiest process",
             Figure::BypassMax => "later requests first",
-            Figure::ClientDelay | Figure::SyncDelay => "T on average",
+            Figure::ClientDelay | Figure::SyncDelay | Figure::DetectionTime => "T on average",
             Figure::ClientDelayMax | Figure::SyncDelayMax | Figure::DetectionTimeMax => "T at most",
             Figure::ElectionTime => "T",
             Figure::ElectionMessages => "messages",
+            Figure::ElectionMessagesOf(kind) => kind,
             Figure::Mistakes => "mistakes",
             Figure::MessagesPerAppend => "per append",
         }

@@ -153,6 +153,9 @@ pub struct Measured {
     sync_delay: Spans,
     /// The number of measured entries of each client, and of all its entries.
     entries_by_client: Vec<(u64, u64)>,
+    /// The messages of the run up to the latest entry.
+    sent_at_entry: u64,
+    most_between_entries: u64,
 }
 
 /// Delays of the measured entries, and of all entries.
@@ -188,10 +191,22 @@ impl Measured {
         let (client_delay, sync_delay) = (Spans::default(), Spans::default());
         let at_first = (first == 0).then(Messages::default);
         let entries_by_client = vec![(0, 0); clients as usize];
-        Measured { first, last, at_first, at_last: None, client_delay, sync_delay, entries_by_client }
+        Measured {
+            first,
+            last,
+            at_first,
+            at_last: None,
+            client_delay,
+            sync_delay,
+            entries_by_client,
+            sent_at_entry: 0,
+            most_between_entries: 0,
+        }
     }
 
     pub(super) fn entry(&mut self, number: u64, messages: &Messages) {
+        self.most_between_entries = self.most_between_entries.max(messages.sent - self.sent_at_entry);
+        self.sent_at_entry = messages.sent;
         if number == self.first {
             self.at_first = Some(messages.clone());
         } else if number == self.last && self.first > 0 {
@@ -206,6 +221,12 @@ impl Measured {
     /// The entry with this number came `delay` after its request.
     pub(super) fn waited(&mut self, number: u64, delay: Ticks) {
         self.client_delay.add(delay, self.includes(number));
+    }
+
+    /// The most messages from one entry to the next. If only one client requests at a time, these are the messages of one
+    /// entry.
+    pub fn most_between_entries(&self) -> u64 {
+        self.most_between_entries
     }
 
     /// Whether the run has reached the end of the measured entries. If not, all entries count.
