@@ -59,10 +59,13 @@ fn list() -> String {
 }
 
 fn describe(about: &About, claims: &[Claim]) -> String {
-    let (assumes, promises) = (assumes(about).join(", "), promises(about).join(", "));
+    let (assumes, mut promises) = (assumes(about).join(", "), promises(about).join(", "));
+    if about.broken.is_some() {
+        promises += &format!("; broken on purpose: breaks {}", breaks(about).join(", "));
+    }
     let mut facts = vec![("family", family(about)), ("summary", about.summary)];
     facts.extend([("assumes", &*assumes), ("promises", &*promises)]);
-    facts.extend(about.broken.map(|broken| ("how it breaks", broken)));
+    facts.extend(about.broken.map(|broken| ("how it breaks", broken.how)));
     let mut text = format!("{}\n{}", about.name, aligned(&facts));
     if !about.variants.is_empty() {
         let variants: Vec<_> = about.variants.iter().map(|variant| (variant.name, variant.summary)).collect();
@@ -130,7 +133,8 @@ fn to_json(about: &About) -> Value {
         "assumes": assumes(about),
         "promises": promises(about),
         "variants": variants,
-        "broken": about.broken,
+        "breaks": breaks(about),
+        "broken": about.broken.map(|broken| broken.how),
     })
 }
 
@@ -173,10 +177,12 @@ fn assumes(about: &About) -> Vec<&'static str> {
 }
 
 fn promises(about: &About) -> Vec<&'static str> {
-    if about.broken.is_some() {
-        return vec!["broken on purpose"];
-    }
     about.promises.each().into_iter().filter(|(_, promised)| **promised).map(|(property, _)| property.name()).collect()
+}
+
+/// The promises that an algorithm breaks on purpose.
+fn breaks(about: &About) -> Vec<&'static str> {
+    about.broken.into_iter().flat_map(|broken| broken.breaks).map(|property| property.name()).collect()
 }
 
 #[cfg(test)]

@@ -40,7 +40,8 @@ pub struct Args {
     /// List the scenarios that --scenario knows by name
     #[arg(long, conflicts_with_all = ["scenario", "replay", "trace", "svg"])]
     scenarios: bool,
-    /// Repeat a trace step by step, and judge the run again. A violation counts even if the algorithm does not promise the property
+    /// Repeat a trace step by step, and judge the run again. What counts is what counted in the run; in a counterexample
+    /// of `baton check` also the property that it was written to show, promised or not
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["scenario", "trace"])]
     replay: Option<PathBuf>,
     /// Write the trace of the run to a file

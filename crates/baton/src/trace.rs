@@ -283,7 +283,8 @@ fn rank(judged: &JudgedProperty) -> u8 {
 
 fn verdict(judged: &JudgedProperty) -> &'static str {
     match judged.finding.verdict {
-        Verdict::Held => "held",
+        Verdict::Held if judged.counts => "held",
+        Verdict::Held => "held, not promised",
         Verdict::Violated if judged.counts => "VIOLATED",
         Verdict::Violated => "violated, not promised",
         Verdict::Unchecked => "unchecked",

@@ -118,3 +118,22 @@ fn the_process_that_notices_excludes_a_load() {
     with("load = \"all\"");
     assert_eq!(run(&["--noticed-by", "2"]).status.code(), Some(0));
 }
+
+/// An algorithm that is broken on purpose has promises all the same, and says which one it breaks.
+#[test]
+fn a_broken_algorithm_says_what_it_promises_and_what_it_breaks() {
+    for (name, promises, breaks) in [
+        ("no-lock", "safety, liveness, order, fence", "safety, fence"),
+        ("permission-ring-original", "safety, liveness, order, fence", "liveness"),
+        ("raymond-greedy", "safety, liveness, fence", "liveness"),
+        ("bully-late-leads", "safety, liveness", "liveness"),
+    ] {
+        let shown = text(&baton(&["algorithms", name]).stdout);
+        let line = format!("  promises       {promises}; broken on purpose: breaks {breaks}\n");
+        assert!(shown.contains(&line), "without {line}:\n{shown}");
+        let found: Value = serde_json::from_slice(&baton(&["algorithms", name, "--json"]).stdout).unwrap();
+        let found = &found["algorithms"][0];
+        assert_eq!(found["promises"], serde_json::json!(promises.split(", ").collect::<Vec<_>>()), "{name}");
+        assert_eq!(found["breaks"], serde_json::json!(breaks.split(", ").collect::<Vec<_>>()), "{name}");
+    }
+}

@@ -52,6 +52,31 @@ fn a_run_that_breaks_what_is_not_promised_keeps_its_promises_in_a_replay_too() {
     assert!(told.contains("order violated, not promised: "), "{told}");
 }
 
+/// The lease of P0 ends while it is paused, so neither safety nor growing fences are promised in this run.
+#[test]
+fn a_run_a_check_of_its_trace_and_a_replay_judge_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let judged = |options: &str, pause: &[&str], verdicts: [&str; 2]| {
+        let trace = folder.path().join("trace");
+        let words: Vec<&str> = options.split(' ').chain(pause.iter().copied()).chain(["--trace"]).collect();
+        let squeezed =
+            |(status, text): (Option<i32>, String)| (status, text.split_whitespace().collect::<Vec<_>>().join(" "));
+        let [run, check, replay] =
+            [&words[..], &["trace", "check"], &["sim", "--replay"]].map(|words| squeezed(baton(words, &trace)));
+        assert_eq!((check.0, replay.0), (run.0, run.0), "{}\n{}\n{}", run.1, check.1, replay.1);
+        for text in [&run.1, &check.1] {
+            assert!(verdicts.iter().all(|verdict| text.contains(verdict)), "{verdicts:?} in {text}");
+        }
+        replay.1
+    };
+    let run = "sim central --variant lease:5 --store unfenced -n 2 --entries 2 --fault";
+    let told = judged(run, &["pause 0 @ 2.4 for 10"], ["safety violated, not promised", "fence held, not promised"]);
+    let parts = ["safety violated, not promised: ", "held: liveness", "held, not promised: fence"];
+    assert!(parts.iter().all(|part| told.contains(part)) && !told.contains("order"), "{told}");
+    let told = judged("sim phi-accrual --entries 2", &[], ["safety held, not promised", "liveness held"]);
+    assert!(told.ends_with("held: liveness held, not promised: safety"), "{told}");
+}
+
 #[test]
 fn a_clean_replay_tells_what_held() {
     let (status, again, told) = repeated("sim lamport -n 3 --entries 4");

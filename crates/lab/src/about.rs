@@ -104,7 +104,7 @@ fn algorithm(about: &'static About) -> Algorithm {
             .iter()
             .map(|variant| Variant { name: variant.name, summary: variant.summary, value: variant.name.contains(':') })
             .collect(),
-        broken: about.broken,
+        broken: about.broken.map(|broken| broken.how),
         helpers: registry::visit(about.name, &Params::new(3, 1), HasHelpers).unwrap_or_default(),
         cured: cured(about),
     }

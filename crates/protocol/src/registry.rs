@@ -12,7 +12,7 @@ use crate::detector::Detector;
 use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
 pub use crate::property::Promises;
-use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
+use crate::{ProcessId, Property, Ticks, append, broken, detector, election, mutex};
 use nearest::nearest;
 
 mod nearest;
@@ -66,8 +66,17 @@ pub struct About {
     pub assumes: Assumes,
     pub promises: Promises,
     pub variants: &'static [Variant],
-    /// For an algorithm that is wrong on purpose: how it breaks.
-    pub broken: Option<&'static str>,
+    /// Only for an algorithm that is wrong on purpose.
+    pub broken: Option<Broken>,
+}
+
+/// How an algorithm that is wrong on purpose breaks.
+#[derive(Clone, Copy, Debug)]
+pub struct Broken {
+    /// The promises that some run of it breaks.
+    pub breaks: &'static [Property],
+    /// The mistake, and the smallest group that shows it.
+    pub how: &'static str,
 }
 
 impl About {
@@ -391,9 +400,11 @@ pub fn check(name: &str, params: &Params) -> Result<(), SetupError> {
 }
 
 /// The algorithm with this name, or the only one of which `name` is a part: the beginning of the name, or of a word in
-/// it. If a part fits algorithms that are broken on purpose and others, it means the others.
-pub fn find(name: &str) -> Result<&'static About, SetupError> {
+/// it. If a part fits algorithms that are broken on purpose and others, it means the others. Capital letters mean the
+/// same as small ones.
+pub fn find(asked: &str) -> Result<&'static About, SetupError> {
     let all = || ALGORITHMS.iter().copied();
+    let name = &*asked.to_lowercase();
     if let Some(about) = all().find(|about| about.name == name) {
         return Ok(about);
     }
@@ -403,11 +414,11 @@ pub fn find(name: &str) -> Result<&'static About, SetupError> {
     match candidates.as_slice() {
         [about] => Ok(about),
         [] => Err(SetupError::UnknownAlgorithm {
-            name: name.to_string(),
+            name: asked.to_string(),
             nearest: nearest(name, all().map(|about| about.name)),
         }),
         several => Err(SetupError::AmbiguousAlgorithm {
-            name: name.to_string(),
+            name: asked.to_string(),
             candidates: several.iter().map(|about| about.name).collect(),
         }),
     }

@@ -71,6 +71,29 @@ impl FaultKind {
     }
 }
 
+/// Which processes are on no side of a partition, for each partition that leaves out some of the processes: they bridge
+/// the cut, which readers may not expect.
+pub fn notes(faults: &[Fault], processes: usize) -> Vec<String> {
+    let note = |fault: &Fault| {
+        let FaultKind::Partition { groups, .. } = &fault.kind else { return None };
+        let named = groups.concat();
+        let left: Vec<ProcessId> = (0..processes).filter(|process| !named.contains(process)).collect();
+        let (are, reach) = if left.len() == 1 { ("is", "reaches") } else { ("are", "reach") };
+        let sides = if groups.len() == 2 { "both" } else { "all" };
+        (!left.is_empty()).then(|| format!("{} {are} on no side of `{fault}` and {reach} {sides}", listed(&left)))
+    };
+    faults.iter().filter_map(note).collect()
+}
+
+/// `P1, P2 and P3`.
+pub fn listed(processes: &[ProcessId]) -> String {
+    let names: Vec<String> = processes.iter().map(|process| format!("P{process}")).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// Links that are cut, in both directions or in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {

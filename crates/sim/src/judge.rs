@@ -143,6 +143,12 @@ pub fn judge(header: &Header, records: &[Record]) -> Result<Judgement, JudgeErro
     })
 }
 
+/// Whether a violation of the property counts in a run with these promises. A lost write to a store always counts: fences
+/// must protect the data even in runs that do not promise safety.
+pub fn counts(promises: &Promises, property: &str) -> bool {
+    property == "store" || property.parse().is_ok_and(|property| promises.include(property))
+}
+
 /// Whether an event without a resource concerns all resources of its process, or of the group.
 fn concerns_all(event: &Event) -> bool {
     use Event::{Crash, End, Heal, Partition, Pause, Recover, Resume, Suspect, Trust, View};
@@ -370,7 +376,7 @@ impl Watch {
         // What the trace itself tells, and no oracle here judges.
         let rest: Vec<String> = found.0.keys().cloned().collect();
         properties.extend(rest.iter().map(|property| {
-            let counts = property.parse().is_ok_and(|property| rules.promises.include(property));
+            let counts = counts(&rules.promises, property);
             found.verdict(property, counts, String::new(), Finding::held())
         }));
         JudgedResource { resource, entries, messages, properties }

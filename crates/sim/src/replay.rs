@@ -288,6 +288,10 @@ impl Replay<'_> {
                 Event::Violation { property, .. } if ["deadlock", "liveness"].contains(&property.as_str()) => {
                     repeat.judge_the_end(property, cycle_from.is_some(), end);
                 }
+                // A replay has no store, so it takes this finding from the trace.
+                Event::Violation { property, detail } if property == "store" => {
+                    repeat.violations.push(("store", detail.clone()));
+                }
                 _ => {}
             }
         }
@@ -300,7 +304,7 @@ impl Replay<'_> {
         Ok(Replayed {
             steps: self.records.len(),
             entries: repeat.entries,
-            held: repeat.held(counterexample, &about.promises),
+            held: repeat.held(counterexample, &self.header.promises(about), about.broken.is_some()),
             shown: claims().next_back().filter(|_| counterexample).map(str::to_owned),
             violations: repeat.violations,
         })

@@ -76,6 +76,9 @@ pub struct MutexReport {
     /// What `--fault random` drew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
+    /// What readers may not expect of the faults: processes that are on no side of a partition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The results of the store, if the workload has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,
@@ -156,9 +159,14 @@ pub struct ElectionReport {
     pub time: Option<f64>,
     /// For how long more than one process led, in T. The leaders may have different terms.
     pub rivals: f64,
+    /// The processes that lead when the run ends, if there is more than one.
+    pub rivals_at_end: Vec<usize>,
     /// What `--fault random` drew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
+    /// What readers may not expect of the faults: processes that are on no side of a partition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     pub properties: Properties,
     /// The properties that the algorithm promises and that were violated.
     pub broken_promises: Vec<&'static str>,
@@ -205,6 +213,9 @@ pub struct DetectorReport {
     /// What `--fault random` drew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
+    /// What readers may not expect of the faults: processes that are on no side of a partition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     pub messages: u64,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
     /// Safety is accuracy: no live process is suspected. Liveness is completeness: every crashed process is suspected.
@@ -251,6 +262,9 @@ pub struct AppendReport {
     /// What `--fault random` drew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
+    /// What readers may not expect of the faults: processes that are on no side of a partition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Answered appends per T, from the start of the run to the last answer.
     pub throughput: f64,
     /// Safety: each record is at the offset that the answer named. Liveness: every client got its answers.
@@ -304,6 +318,16 @@ impl Report {
             Report::Election(report) => report.drawn.as_ref(),
             Report::Detector(report) => report.drawn.as_ref(),
             Report::Append(report) => report.drawn.as_ref(),
+        }
+    }
+
+    /// What readers may not expect of the faults.
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Report::Mutex(report) => &report.notes,
+            Report::Election(report) => &report.notes,
+            Report::Detector(report) => &report.notes,
+            Report::Append(report) => &report.notes,
         }
     }
 

@@ -19,7 +19,7 @@ use crate::app::detector::{self, DetectorUsers};
 use crate::app::mutex::{self, Load, MutexUsers, Patience, StoreKind, Workload};
 use crate::assumptions;
 use crate::clocks::Clocks;
-use crate::faults::{Fault, FaultKind};
+use crate::faults::{self, Fault, FaultKind};
 use crate::metrics::ProcessLoad;
 use crate::network::Network;
 use crate::oracle::bypass::Bypasses;
@@ -276,6 +276,7 @@ impl Visitor for Run<'_> {
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let (options, clients) = (self.options, group.clients);
+        let notes = faults::notes(&options.faults, group.processes);
         let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
         let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed)
@@ -325,6 +326,7 @@ impl Visitor for Run<'_> {
             client_delay_max,
             sync_delay_max,
             drawn: None,
+            notes,
             bypass: users.bypasses.as_ref().and_then(Bypasses::summary).filter(|_| entered > 0),
             time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
@@ -352,6 +354,7 @@ impl Visitor for Run<'_> {
 impl Run<'_> {
     fn detectors<D: Detector>(self, about: &'static About, group: Group<D>) -> Result<Report, RunError> {
         let (options, n) = (self.options, group.clients);
+        let notes = faults::notes(&options.faults, group.processes);
         let lasts = |fault: &Fault| match fault.kind {
             FaultKind::Pause { lasts, .. } => lasts,
             FaultKind::Partition { lasts, .. } | FaultKind::OneWay { lasts, .. } => lasts.unwrap_or_default(),
@@ -392,6 +395,7 @@ impl Run<'_> {
             period: in_t(period),
             time,
             drawn: None,
+            notes,
             messages: messages.sent,
             messages_by_kind: messages.by_kind(),
             broken_promises: properties.broken(&about.promises),
@@ -404,6 +408,7 @@ impl Run<'_> {
 impl Run<'_> {
     fn appends<P: Append>(self, about: &'static About, group: Group<P>) -> Result<Report, RunError> {
         let (options, n, replicas) = (self.options, group.clients, group.processes - group.clients);
+        let notes = faults::notes(&options.faults, group.processes);
         let patience = 1_000 * options.params.delay_max + ticks(options.workload.think);
         let users = AppendUsers::new(n, options.workload.clone(), patience, !options.seed);
         let Outcome { users, mut wire, processes, ended, events_per_s } =
@@ -449,6 +454,7 @@ impl Run<'_> {
             client_delay_max: users.measured.longest_delays().0,
             time,
             drawn: None,
+            notes,
             throughput: users.answered() as f64 / in_t(users.progress()).max(1e-9),
             broken_promises: properties.broken(&about.promises),
             properties,

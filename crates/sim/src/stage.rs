@@ -36,7 +36,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use baton_protocol::append::Slot;
-use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
+use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Property, Protocol, Start, Ticks};
 pub use baton_trace::{Action, Wish};
 
 use self::detectors::Detectors;
@@ -513,8 +513,9 @@ impl<P: Protocol> Stage<P> {
         self.oracles.watches_order()
     }
 
-    /// Whether a violation of ORDER could have shown so far.
-    pub fn tests_order(&self) -> bool {
-        self.oracles.tests_order(self.spent.app_messages > 0)
+    /// Whether it says something that no violation of this property of mutual exclusion was seen so far. A `trusted`
+    /// algorithm promises the property and is not broken on purpose.
+    pub fn shows(&self, property: Property, trusted: bool) -> bool {
+        self.oracles.shows(property, trusted, self.spent.app_messages > 0)
     }
 }

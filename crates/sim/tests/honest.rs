@@ -47,7 +47,7 @@ fn order_that_is_not_promised_is_not_tested_without_application_messages() {
         untested += 1;
         let size = if name == "carvalho-roucairol" { "-n 2 --entries 2" } else { "-n 3" };
         let told = format!(
-            "`baton check {name} {size} --property order` tests it; here no process tells another of its request"
+            "`baton check {name} {size} --property order` tests it; here no application message tells of a request"
         );
         assert_eq!((order.verdict, order.detail), (Verdict::Untested, Some(told)));
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use baton_protocol::registry::{self, Family};
+use baton_sim::judge::counts;
 use baton_sim::replay::{Replayed, replay};
 use baton_trace::diagram;
 use serde_json::{Value, json};
@@ -29,9 +30,11 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
             .map_err(|error| unwritable(svg, &error))?;
     }
     let about = registry::find(&header.algorithm).map_err(Failure::bad_input)?;
-    let promised = |property: &str| property.parse().is_ok_and(|property| about.promises.include(property));
+    let promises = header.promises(about);
+    let promised = |property: &str| counts(&promises, property);
     // The property that a counterexample violates counts, even if the algorithm does not promise it.
     let shown = |property: &str| replayed.shown.as_deref() == Some(property);
+    let (held, unpromised): (Vec<&str>, Vec<&str>) = replayed.held.iter().partition(|property| promised(property));
     if args.json {
         let violation = |(property, detail): &(&str, String)| -> Value {
             json!({
@@ -42,13 +45,14 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
             })
         };
         let violations: Vec<Value> = replayed.violations.iter().map(violation).collect();
-        let Replayed { steps, entries, held, .. } = &replayed;
+        let Replayed { steps, entries, .. } = &replayed;
         print_json(&json!({
             "algorithm": about.name,
             "records": steps,
             "entries": entries,
             "violations": violations,
             "held": held,
+            "held_not_promised": unpromised,
         }))?;
     } else {
         let entries = match about.family {
@@ -65,11 +69,12 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
             };
             print(&folded(&format!("{property} {verdict}: {detail}")))?;
         }
-        if !replayed.held.is_empty() {
-            print(&format!("held: {}\n", replayed.held.join(", ")))?;
+        for (verdict, properties) in [("held", held), ("held, not promised", unpromised)] {
+            if !properties.is_empty() {
+                print(&format!("{verdict}: {}\n", properties.join(", ")))?;
+            }
         }
     }
-    let counts = |property: &str| promised(property) || shown(property);
-    let broken = replayed.violations.iter().any(|(property, _)| counts(property));
+    let broken = replayed.violations.iter().any(|(property, _)| promised(property) || shown(property));
     Ok(ExitCode::from(if broken { VIOLATED } else { HELD }))
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use baton_sim::run::{Options, run as simulate, seeds};
 use baton_sim::scenario::{BUILT_IN, Played, Scenario, find};
 use baton_sim::spec::Spec;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Args, text};
 use crate::output::{
@@ -56,7 +56,8 @@ pub fn play(args: &Args, path: &Path) -> Outcome {
     let text = read(path)?;
     let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
     let mut scenario = Scenario::parse(&text).map_err(wrong)?;
-    let is_changed = change(&mut scenario, args);
+    let file = scenario.clone();
+    let change = change(&mut scenario, args);
     if scenario.runs == 0 {
         return Err(Failure::bad_input("--runs cannot be 0; ask for at least 1"));
     }
@@ -71,6 +72,11 @@ pub fn play(args: &Args, path: &Path) -> Outcome {
             sink.leave_all_as_it_was();
             return Err(wrong(error));
         }
+    };
+    let is_changed = match change {
+        Change::None => false,
+        Change::Seed => !is_same(&played, &file.play().map_err(wrong)?),
+        Change::Run => true,
     };
     let telling = played.telling().map_or(0, |(index, _)| index);
     let options = seeds(&options, scenario.runs).nth(telling).unwrap_or(options.clone());
@@ -91,16 +97,40 @@ pub fn play(args: &Args, path: &Path) -> Outcome {
     Ok(ExitCode::from(if fine { HELD } else { VIOLATED }))
 }
 
-/// Puts the given options in the place of those of the file. Returns whether the run is another one now: the file
-/// expects results of its own run only.
-fn change(scenario: &mut Scenario, args: &Args) -> bool {
+/// What the given options change in a scenario.
+enum Change {
+    None,
+    /// Only the seed, which a run without randomness does not use.
+    Seed,
+    Run,
+}
+
+/// Puts the given options in the place of those of the file. Says what that changes: the file expects results of its own
+/// run only.
+fn change(scenario: &mut Scenario, args: &Args) -> Change {
     let Scenario { run: file, runs: file_runs, .. } = scenario.clone();
     scenario.run = args.run.over(file.clone());
     scenario.runs = args.run.runs.unwrap_or(file_runs);
     // A file without a seed has the default seed.
     let seed = |spec: &Spec| spec.seed.unwrap_or(1);
     let other_run = Spec { seed: file.seed, ..scenario.run.clone() } != file;
-    other_run || seed(&scenario.run) != seed(&file) || scenario.runs != file_runs
+    match seed(&scenario.run) != seed(&file) {
+        _ if other_run || scenario.runs != file_runs => Change::Run,
+        true => Change::Seed,
+        false => Change::None,
+    }
+}
+
+/// Whether the reports differ in nothing but their seeds, and how fast the program was.
+fn is_same(one: &Played, other: &Played) -> bool {
+    let comparable = |played: &Played| {
+        let mut reports = json!(played.reports);
+        for report in reports.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            report.retain(|field, _| field != "seed" && field != "events_per_s");
+        }
+        reports
+    };
+    comparable(one) == comparable(other)
 }
 
 fn show_json(scenario: &Scenario, played: &Played, is_changed: bool) -> Result<(), Failure> {

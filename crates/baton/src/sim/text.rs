@@ -5,6 +5,7 @@ use std::mem;
 use baton_compare::theory::{
     AppendTheory, DetectorTheory, Spread, beside, of_append, of_detector, of_election, of_mutex, spread,
 };
+use baton_sim::faults::listed;
 use baton_sim::metrics::{DelaySummary, ProcessLoad};
 use baton_sim::oracle::Verdict;
 use baton_sim::report::{AppendReport, DetectorReport, Drawn, ElectionReport, MutexReport, Properties, Report, Side};
@@ -38,6 +39,7 @@ pub fn of(report: &Report, options: &Options) -> String {
     };
     rows.extend(spread(options, report).map(|spread| vec!["spread".into(), spread_to_text(spread, report)]));
     rows.extend(report.drawn().map(|drawn| vec!["drawn".into(), self::drawn(drawn)]));
+    rows.extend(report.notes().iter().map(|note| vec!["note".into(), note.clone()]));
     rows.extend(no_theory::reason(options, report).map(|reason| vec!["theory".into(), reason]));
     let verdicts = verdicts(report.properties(), report.broken_promises());
     format!("{title}, seed {seed}\n\n{}{verdicts}", narrow_table(&rows))
@@ -183,8 +185,17 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> Vec<Vec<
         vec!["leader".into(), leader_to_text(report) + &dead_to_text(&report.dead)],
         vec!["messages".into(), messages],
         vec!["time".into(), time_to_text(report, theory)],
-        vec!["rivals".into(), format!("two or more processes led for {:.3} T", report.rivals)],
+        vec!["rivals".into(), rivals_to_text(report)],
     ]
+}
+
+/// How long there was more than one leader, and whether there still is.
+fn rivals_to_text(report: &ElectionReport) -> String {
+    let led = format!("two or more processes led for {:.3} T", report.rivals);
+    match report.rivals_at_end.as_slice() {
+        [] => led,
+        still => format!("{led} until the run ended; {} still lead", listed(still)),
+    }
 }
 
 fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory) -> Vec<Vec<String>> {

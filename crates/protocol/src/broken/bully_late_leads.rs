@@ -3,15 +3,19 @@
 //! A leader that loses its judges resigns, and its RESIGN may overtake its LEADS of the same term. A member that
 //! believes this LEADS follows a process that does not lead. It learns the truth only when some process leads again.
 
+use crate::Property;
 use crate::election::Rule;
 use crate::election::bully::{self, Bully};
 use crate::election::guarded::{self, Guarded, Late};
-use crate::registry::{About, Group, Params, SetupError};
+use crate::registry::{About, Broken, Group, Params, SetupError};
 
 pub const ABOUT: About = About {
     name: "bully-late-leads",
     summary: "bully behind a guard (default: witness) whose members believe LEADS even after RESIGN",
-    broken: Some("a member follows a leader that has resigned, for ever: LIVE fails at n = 2 if the witness crashes"),
+    broken: Some(Broken {
+        breaks: &[Property::Liveness],
+        how: "a member follows a leader that has resigned, for ever: LIVE fails at n = 2 if the witness crashes",
+    }),
     ..bully::ABOUT
 };
 

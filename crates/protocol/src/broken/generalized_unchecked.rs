@@ -5,9 +5,10 @@
 //! not know, as a voter, that it is inside, and grants other requests. SAFE fails with two processes in six steps.
 
 use crate::ProcessSet;
+use crate::Property;
 use crate::mutex::generalized::{self, INFORM, REQUEST};
 use crate::mutex::maekawa::{self, Deadlocks, Maekawa};
-use crate::registry::{About, Group, Params, SetupError};
+use crate::registry::{About, Broken, Group, Params, SetupError};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::PROCESSES_MAX;
 
@@ -15,7 +16,10 @@ pub const ABOUT: About = About {
     name: "generalized-unchecked",
     summary: "the generalized algorithm with any sets, even unsafe ones",
     variants: &[REQUEST, INFORM, maekawa::YIELD_AT_ONCE],
-    broken: Some("sets that break the condition let two processes in at once: SAFE fails at n = 2"),
+    broken: Some(Broken {
+        breaks: &[Property::Safety, Property::Fence],
+        how: "sets that break the condition let two processes in at once: SAFE fails at n = 2",
+    }),
     ..generalized::ABOUT
 };
 

@@ -5,15 +5,19 @@
 //! the old GRANT arrives, the process counts it as a vote. Now two processes have the same vote, and both may enter. On
 //! FIFO links this never happens.
 
+use crate::Property;
 use crate::mutex::maekawa::{self, Deadlocks, Maekawa};
-use crate::registry::{About, Group, Params, SetupError};
+use crate::registry::{About, Broken, Group, Params, SetupError};
 use crate::topology::quorum::Construction;
 
 pub const ABOUT: About = About {
     name: "maekawa-yield-unseen",
     summary: "Maekawa where a waiting process returns even a grant that has not arrived",
     variants: &Construction::VARIANTS,
-    broken: Some("an INQUIRE that overtakes its GRANT makes one vote count for two: SAFE fails"),
+    broken: Some(Broken {
+        breaks: &[Property::Safety],
+        how: "an INQUIRE that overtakes its GRANT makes one vote count for two: SAFE fails",
+    }),
     ..maekawa::ABOUT
 };
 

@@ -8,8 +8,9 @@ use core::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Property;
 use crate::mutex::{Command, Event};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Broken, Crashes, Family, Group, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, Picture, Protocol};
 
 /// A process that enters whenever it wants.
@@ -57,7 +58,10 @@ pub const ABOUT: About = About {
     assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[],
-    broken: Some("every process enters at once: SAFE fails as soon as two request"),
+    broken: Some(Broken {
+        breaks: &[Property::Safety, Property::Fence],
+        how: "every process enters at once: SAFE fails as soon as two request",
+    }),
 };
 
 pub fn group(params: &Params) -> Result<Group<NoLock>, SetupError> {

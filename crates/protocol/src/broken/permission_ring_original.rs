@@ -5,15 +5,19 @@
 //! variant `retry` the loser tries again after the longest time that a request may take round the ring. That does not
 //! help: while two processes want to enter, each swallows all requests of the other, for ever.
 
+use crate::Property;
 use crate::Ticks;
 use crate::mutex::permission_ring::{self, PermissionRing, Rivalry};
-use crate::registry::{About, Group, Params, SetupError, Variant};
+use crate::registry::{About, Broken, Group, Params, SetupError, Variant};
 
 pub const ABOUT: About = About {
     name: "permission-ring-original",
     summary: "the permission ring where a process that wants to enter swallows the requests of others",
     variants: &[Variant { name: "retry", summary: "a loser tries again after a timeout" }],
-    broken: Some("two processes swallow each other's requests, and every retry: LIVE fails at n = 2"),
+    broken: Some(Broken {
+        breaks: &[Property::Liveness],
+        how: "two processes swallow each other's requests, and every retry: LIVE fails at n = 2",
+    }),
     ..permission_ring::ABOUT
 };
 

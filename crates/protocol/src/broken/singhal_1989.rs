@@ -16,8 +16,9 @@ use core::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Property;
 use crate::mutex::{Command, Event, singhal};
-use crate::registry::{About, Group, Params, SetupError};
+use crate::registry::{About, Broken, Group, Params, SetupError};
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -207,9 +208,10 @@ fn show_numbers(beliefs: &mut [Belief], visit: &mut dyn FnMut(Counter, &mut u64)
 pub const ABOUT: About = About {
     name: "singhal-1989",
     summary: "Singhal's algorithm as published",
-    broken: Some(
-        "an outdated request teaches its receiver nothing, and its sender waits for ever: LIVE fails at n = 3",
-    ),
+    broken: Some(Broken {
+        breaks: &[Property::Liveness],
+        how: "an outdated request teaches its receiver nothing, and its sender waits for ever: LIVE fails at n = 3",
+    }),
     ..singhal::ABOUT
 };
 

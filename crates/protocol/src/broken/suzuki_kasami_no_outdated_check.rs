@@ -5,13 +5,17 @@
 //! and gets no further message. Then the token stays there until the sender wants to enter itself. LIVE fails with
 //! three processes in 14 steps, on FIFO links in 19.
 
+use crate::Property;
 use crate::mutex::suzuki_kasami::{self, Outdated, SuzukiKasami};
-use crate::registry::{About, Group, Params, SetupError};
+use crate::registry::{About, Broken, Group, Params, SetupError};
 
 pub const ABOUT: About = About {
     name: "suzuki-kasami-no-outdated-check",
     summary: "Suzuki-Kasami where every request gets the token, even one that was served already",
-    broken: Some("an outdated request takes the token to a process that does not want it: LIVE fails at n = 3"),
+    broken: Some(Broken {
+        breaks: &[Property::Liveness],
+        how: "an outdated request takes the token to a process that does not want it: LIVE fails at n = 3",
+    }),
     ..suzuki_kasami::ABOUT
 };
 

@@ -6,14 +6,18 @@
 //! its detector reports the recovery, the process counts another change. Now its roster number is higher than all
 //! others: it answers no INQUIRE, and a lost token is never replaced.
 
+use crate::Property;
 use crate::mutex::token_ring::{self, TokenRing};
-use crate::registry::{About, Group, Params, SetupError};
+use crate::registry::{About, Broken, Group, Params, SetupError};
 use crate::roster::LateReports;
 
 pub const ABOUT: About = About {
     name: "token-ring-last-word",
     summary: "the token ring where each process believes late reports of its own detector",
-    broken: Some("a late report of a recovery is counted twice: LIVE fails, a lost token is not replaced"),
+    broken: Some(Broken {
+        breaks: &[Property::Liveness],
+        how: "a late report of a recovery is counted twice: LIVE fails, a lost token is not replaced",
+    }),
     ..token_ring::ABOUT
 };
 

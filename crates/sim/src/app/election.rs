@@ -139,6 +139,11 @@ impl ElectionUsers {
         self.rivals + self.rivals_since.map_or(0, |since| now - since)
     }
 
+    /// The processes that lead now, if there is more than one.
+    pub fn rivals_now(&self) -> Vec<ProcessId> {
+        if self.leaders.count() > 1 { self.leaders.leading().collect() } else { Vec::new() }
+    }
+
     fn begin<P: Election>(&mut self, wire: &mut Wire<P, Plan>) {
         self.began.get_or_insert_with(|| (wire.now(), wire.messages().clone()));
     }

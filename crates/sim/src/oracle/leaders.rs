@@ -35,6 +35,11 @@ impl Leaders {
         self.leading.remove(&process);
     }
 
+    /// The processes that believe themselves the leader, in any terms.
+    pub fn leading(&self) -> impl Iterator<Item = ProcessId> {
+        self.leading.iter().copied()
+    }
+
     /// Number of processes that believe themselves the leader, in any terms.
     pub fn count(&self) -> usize {
         self.leading.len()

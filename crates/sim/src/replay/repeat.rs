@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::registry::Survivors;
-use baton_protocol::{Message, ProcessId, Promises, Protocol, append, election, mutex};
+use baton_protocol::{Message, ProcessId, Promises, Property, Protocol, append, election, mutex};
 use baton_trace::{Event, Record};
 
 use super::recurrence::Snapshot;
@@ -200,15 +200,17 @@ impl<'t, P: Protocol> Repeat<'t, P> {
     }
 
     /// The properties that were checked and not violated. In a counterexample a process may wait at the end, which says
-    /// nothing about liveness. If ORDER is not promised, a run that could not have violated it says nothing, too.
-    pub fn held(&self, counterexample: bool, promises: &Promises) -> Vec<&'static str> {
+    /// nothing about liveness. A run that could not have shown a violation says nothing, too, unless the algorithm is
+    /// not broken on purpose and promises the property.
+    pub fn held(&self, counterexample: bool, promises: &Promises, is_broken: bool) -> Vec<&'static str> {
         let locks = matches!(self.aim, Aim::Lock);
         let served = self.who_disagrees().is_none() && self.stage.waiting().is_empty();
+        let shows = |property| self.stage.shows(property, !is_broken && promises.include(property));
         let watched = [
-            ("safety", true),
+            ("safety", !locks || shows(Property::Safety)),
             ("liveness", served && !counterexample),
-            ("order", locks && self.stage.watches_order() && (promises.order || self.stage.tests_order())),
-            ("fence", locks),
+            ("order", locks && shows(Property::Order)),
+            ("fence", locks && shows(Property::Fence)),
         ];
         let violated = |property| self.violations.iter().any(|(found, _)| *found == property);
         let held = |&(property, watched): &(&'static str, bool)| watched && !violated(property);

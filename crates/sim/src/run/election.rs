@@ -8,7 +8,7 @@ use baton_trace::Event;
 use super::{Outcome, Run, RunError, finish_trace};
 use crate::app::election::{ElectionTrigger, ElectionUsers, Noticed};
 use crate::app::mutex::Load;
-use crate::faults::Fault;
+use crate::faults::{self, Fault};
 use crate::oracle::{Finding, Verdict};
 use crate::report::{ElectionReport, Properties, Report};
 use crate::time::in_t;
@@ -17,6 +17,7 @@ use crate::world::Wire;
 impl Run<'_> {
     pub(super) fn elections<P: Election>(self, about: &'static About, group: Group<P>) -> Result<Report, RunError> {
         let (options, n) = (self.options, group.clients);
+        let notes = faults::notes(&options.faults, group.processes);
         let delay_max = options.params.delay_max;
         let detection = 2 * delay_max;
         let trigger = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
@@ -89,7 +90,9 @@ impl Run<'_> {
             messages_in_all: messages.sent,
             time: users.time(last_arrival).map(in_t),
             rivals,
+            rivals_at_end: users.rivals_now(),
             drawn: None,
+            notes,
             broken_promises: properties.broken(&about.promises),
             properties,
             events_per_s,

@@ -62,9 +62,10 @@ impl Oracles {
         self.causality.is_some()
     }
 
-    /// Whether two grants could have come in the wrong order; `told`: processes sent application messages.
-    pub fn tests_order(&self, told: bool) -> bool {
-        self.watches_order() && self.mutex.tests(Property::Order, told)
+    /// See [`MutexJudge::shows`].
+    pub fn shows(&self, property: Property, trusted: bool, told: bool) -> bool {
+        let watched = property != Property::Order || self.watches_order();
+        watched && self.mutex.shows(property, trusted, told)
     }
 
     pub fn leader(&self, process: ProcessId) -> Option<ProcessId> {
