@@ -44,7 +44,7 @@ async function show() {
   }
   // On a phone the navigation is wider than the page.
   document.querySelector('nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'});
-  const root = el('div', {class: `page page-${page in PAGES ? page : 'missing'}`});
+  const root = el('div', {class: `page page-${Object.hasOwn(PAGES, page) ? page : 'missing'}`});
   fill(main, root);
   scrollTo(0, 0);
   // After the first page, whoever uses a screen reader or the keyboard goes on at the content.
@@ -53,7 +53,7 @@ async function show() {
     const about = await api.aboutLab();
     install(about.glossary);
     document.getElementById('version').textContent = `Baton ${about.version}`;
-    if (!(page in PAGES)) return missing(root, page);
+    if (!Object.hasOwn(PAGES, page)) return missing(root, page);
     const {mount} = await PAGES[page]();
     if (turn !== shown) return undefined;
     unmount = mount(root, {page, rest, query, about}, shell) ?? (() => {});

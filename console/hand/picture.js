@@ -85,5 +85,8 @@ export function mood(process) {
 /** The mood in words. */
 export function moodWord(process) {
   if (process.up && !process.ready) return 'catching up';
+  const suspects = part(process, 'suspects');
+  // The process of a failure detector neither waits nor leads.
+  if (process.up && suspects?.kind === 'set') return suspects.of.length > 0 ? `suspects ${suspects.of.map((id) => `P${id}`).join(', ')}` : 'trusts all';
   return {down: 'down', inside: 'inside', waiting: 'waiting', leads: 'leads', idle: 'idle'}[mood(process)];
 }

@@ -8,6 +8,7 @@ import {applies, fromForm} from './spec.js';
 const LOADS = [
   {value: '', text: 'all want to enter'}, {value: 'solo', text: 'one at a time'}, {value: 'solo-random', text: 'one, at random'}, {value: 'random', text: 'random times'},
 ];
+const APPENDS = [{value: '', text: 'all append'}, ...LOADS.slice(1)];
 const NOTICES = [{value: '', text: 'all notice'}, {value: 'solo', text: 'the lowest notices'}, {value: 'solo-random', text: 'a random one notices'}];
 const OTHER = 'other';
 
@@ -117,7 +118,7 @@ export function createControls(about, {run, scenario}) {
     fields.votes.hidden = !algorithm.helpers;
     fields.load.querySelector('label').textContent = algorithm.family === 'election' ? 'Who notices' : 'Load';
     const load = inputs.load.value;
-    fill(inputs.load, [...select(algorithm.family === 'election' ? NOTICES : LOADS, '').children]);
+    fill(inputs.load, [...select({election: NOTICES, append: APPENDS}[algorithm.family] ?? LOADS, '').children]);
     inputs.load.value = [...inputs.load.options].some((option) => option.value === load) ? load : '';
     more.textContent = faults.value.length ? `Faults, network and store · ${plural(faults.value.length, 'fault')}` : 'Faults, network and store';
   }

@@ -5,7 +5,9 @@ export function signsOf(scene) {
   const bars = new Set(scene.bars.map(({kind}) => kind));
   const marks = new Set(scene.marks.map(({kind}) => kind));
   const isElection = bars.has('leads') || marks.has('elected') || marks.has('no_leader');
-  const waits = !isElection ? 'the critical section' : bars.has('inside') ? 'the critical section, or for a leader' : 'a leader';
+  // Only record append has waiting bars that end with an offset, and no critical section.
+  const appends = scene.bars.some(({kind, label}) => kind === 'waiting' && label?.startsWith('offset'));
+  const waits = appends ? 'the offset of its record' : !isElection ? 'the critical section' : bars.has('inside') ? 'the critical section, or for a leader' : 'a leader';
   const {arrows} = scene;
   const lost = ({fate}) => Boolean(fate?.lost);
   const unpromised = (violation) => violation.is_broken_promise === false;

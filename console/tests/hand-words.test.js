@@ -115,7 +115,10 @@ test('the mood of a process', () => {
   assert.equal(mood({...process, leader: 1}), 'leads');
   assert.equal(mood({...process, leader: 0}), 'idle');
   assert.equal(mood({...process, up: false, inside: true}), 'down');
-  assert.equal(moodWord({...process, ready: false}), 'catching up');
+  assert.equal(moodWord({...process, ready: false, picture: []}), 'catching up');
+  assert.equal(moodWord({...process, picture: []}), 'idle');
+  const detector = (of, up = true) => moodWord({...process, up, picture: [{name: 'suspects', kind: 'set', of}]});
+  assert.deepEqual([detector([]), detector([0, 2]), detector([0], false)], ['trusts all', 'suspects P0, P2', 'down']);
 });
 
 const algorithms = [

@@ -158,6 +158,8 @@ test('the legend has the signs of the run and no others', () => {
   const mutex = signsOf(scene(['waiting', 'inside'], ['timer'], [{is_app: false, fate: 'arrived'}]));
   assert.deepEqual(mutex.map(([sign]) => sign), ['waiting', 'inside', 'message', 'dot']);
   assert.equal(mutex[0][1], 'waits for the critical section');
+  const append = signsOf({...scene([]), bars: [{kind: 'waiting', label: 'offset 3'}]});
+  assert.deepEqual(append, [['waiting', 'waits for the offset of its record']]);
   const election = signsOf(scene(['waiting', 'leads'], ['suspect', 'no_leader', 'partition'], [{is_app: false, fate: {lost: 'partition'}}]));
   assert.deepEqual(election.map(([, text]) => text), ['waits for a leader', 'believes that it leads', 'a message that is lost', '“no leader”: knows of no leader any more', 'suspects a process', 'the network is cut, each side in its shade']);
   assert.deepEqual(signsOf(scene([], [], [], {cycle: {seq: 3}, violations: [{}]})).map(([sign]) => sign), ['repeat', 'violation']);

@@ -174,6 +174,18 @@ pub fn challenges() -> Vec<Challenge> {
                 5,
             )
         },
+        Challenge {
+            rules: RulesRequest { crashes: 1, ..rules() },
+            ..broken(
+                "bully-late-leads",
+                "A leader that has resigned",
+                "P1 leads as long as a witness, P2, consents. One process may crash. P0 believes that P1 leads even if P1 \
+                 has resigned before. Let P0 follow P1 for ever, although P1 does not lead.",
+                2,
+                Property::Liveness,
+                7,
+            )
+        },
         healthy(
             "central-loss",
             "central",
@@ -354,11 +366,9 @@ mod tests {
     }
 
     /// No number of steps by hand shows what these break.
-    const NO_CHALLENGES: [&str; 2] = [
+    const NO_CHALLENGES: [&str; 1] = [
         // A process waits for ever only in an endless run: others enter again and again.
         "raymond-greedy",
-        // A process follows for ever a leader that has resigned. Its timers run all the time, so the group is never stuck.
-        "bully-late-leads",
     ];
 
     #[test]

@@ -15,6 +15,7 @@ use baton_trace::{Header, TracedOrder, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
+use crate::calm;
 use crate::limits::{self, HAND_ACTIONS_MAX, HAND_PROCESSES_MAX};
 use crate::structure::Structure;
 
@@ -278,11 +279,14 @@ fn entry<P: Protocol>(action: Option<Action>, text: String, effects: &[Effect<P>
         Effect::Violated { property, detail } => Some(Violation { property, detail: detail.clone() }),
         _ => None,
     });
-    LogEntry {
-        action,
-        text,
-        violations: violations.collect(),
-        effects: effects.iter().map(Effect::to_string).collect(),
+    LogEntry { action, text, violations: violations.collect(), effects: effects.iter().map(told).collect() }
+}
+
+/// An effect as text. By hand all durations are in ticks.
+fn told<P: Protocol>(effect: &Effect<P>) -> String {
+    match effect {
+        Effect::TimerSet { .. } => format!("{effect} ticks"),
+        _ => effect.to_string(),
     }
 }
 
@@ -361,12 +365,15 @@ impl<P: Protocol> Driven<P> {
     /// Why a group in this state is stuck: nothing happens any more unless a user or a fault makes it happen.
     /// `has_begun`: whether an election has ever begun.
     pub fn stuck_at(&self, stage: &Stage<P>, has_begun: bool) -> Option<String> {
-        let is_quiet = stage.in_flight().is_empty() && stage.timers().next().is_none() && stage.inside().is_empty();
-        if !is_quiet || self.has_report_ahead(stage) {
+        if !stage.in_flight().is_empty() || !stage.inside().is_empty() {
             return None;
         }
         if let Some(elects) = &self.elects {
-            return disagreement(stage, elects).filter(|_| has_begun);
+            let why = disagreement(stage, elects).filter(|_| has_begun && !self.has_report_ahead(stage))?;
+            return calm::always(stage, self.rules.fifo, |later| disagreement(later, elects).is_some()).then_some(why);
+        }
+        if stage.timers().next().is_some() || self.has_report_ahead(stage) {
+            return None;
         }
         let waiting: Vec<String> = stage.waiting().iter().map(|process| format!("P{process}")).collect();
         match waiting.as_slice() {
@@ -389,19 +396,19 @@ pub fn begins_election(action: &Action) -> bool {
     matches!(action, Action::User { wish: Wish::Elect, .. } | Action::Suspect { .. } | Action::Timer { .. })
 }
 
-/// How the live processes do not all follow the process that must lead.
+/// How the live processes do not all follow the process that must lead, or follow one although none may lead.
 fn disagreement<P: Protocol>(stage: &Stage<P>, Elects { rule, survivors }: &Elects) -> Option<String> {
     let lives = |process: &ProcessId| stage.is_up(*process);
-    // With too few survivors no process may lead, so nothing is wrong.
+    let clients = || (0..stage.clients()).filter(lives);
     let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
     if !survivors.as_ref().is_none_or(enough) {
-        return None;
+        let (process, leader) = clients().find_map(|process| Some((process, stage.leader(process)?)))?;
+        return Some(format!("P{process} believes that P{leader} leads, although too few processes are up"));
     }
-    let clients = || (0..stage.clients()).filter(lives);
     let best = rule.best(clients())?;
     let other = clients().find(|&process| stage.leader(process) != Some(best))?;
     let follows = stage.leader(other).map_or("no process".to_owned(), |leader| format!("P{leader}"));
-    Some(format!("P{best} must lead, P{other} follows {follows}, and nothing can happen"))
+    Some(format!("P{best} must lead, P{other} follows {follows}, and nothing can change that"))
 }
 
 fn group_of(action: &Action) -> ActionGroup {
@@ -531,6 +538,7 @@ mod tests {
         let after = |actions: &[Value]| answer(json!({"spec": group, "actions": actions}));
         let mut actions = vec![fire(0, "Beat")];
         let before = after(&actions);
+        assert_eq!(before.log[1].effects.last().unwrap(), "P0 sets Deadline to 2 ticks");
         assert_eq!(lamp(&before, "safety").0, LampState::Holds);
         let timers: Vec<_> = before.shown.timers.iter().map(|timer| (timer.process, timer.name.as_str())).collect();
         assert_eq!(timers, [(0, "Deadline"), (1, "Beat")], "one timer each, for what comes next");

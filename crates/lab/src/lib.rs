@@ -18,6 +18,7 @@ pub mod about;
 mod assets;
 mod body;
 mod cache;
+mod calm;
 pub mod challenges;
 pub mod check;
 pub mod claims;
