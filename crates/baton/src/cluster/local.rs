@@ -19,7 +19,7 @@ use crate::output::{Failure, Outcome, counted};
 /// second.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// So many addresses fit into a line of 80 columns. A client learns from any node where the leader is.
+/// The most addresses that fit into a line of 80 columns. A client learns from any node where the leader is.
 const SERVERS_SHOWN_MAX: usize = 4;
 
 /// The ports for other nodes come this far after the ports for clients.

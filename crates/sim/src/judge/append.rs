@@ -12,7 +12,7 @@ use crate::oracle::Finding;
 pub struct AppendWatch {
     /// The append that each process waits for, and where it began.
     pending: BTreeMap<ProcessId, (u64, Place)>,
-    /// Who was told each offset, and where.
+    /// The process that was told each offset, and the record that told it.
     told: BTreeMap<u64, (ProcessId, Place)>,
 }
 
