@@ -64,7 +64,7 @@ pub enum MemberError {
     NoMajority { name: String, silent: String },
     #[error("{name} is {behind} entries behind; wait until it has them")]
     Lags { name: String, behind: u64 },
-    #[error("{name} was not heard of for {ms} ms; start it, or remove it")]
+    #[error("{name} does not answer this leader, and was last heard of {ms} ms ago; start it, or remove it")]
     Silent { name: String, ms: u64 },
     #[error("{name} has not answered this leader yet; start it, or remove it if its address is wrong")]
     NeverHeard { name: String },

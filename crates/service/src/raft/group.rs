@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
-use openraft::{ChangeMembers, Instant, Raft, RaftMetrics, ServerState};
+use openraft::{ChangeMembers, Raft, RaftMetrics, ServerState};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
@@ -16,6 +16,7 @@ use super::errors::MemberError;
 use super::machine::Machine;
 use super::options::Timing;
 use super::peers::{Confirmed, Peers, in_ms};
+use super::rounds::{Confirmation, Rounds};
 use super::types::{Membership as StoredMembership, TypeConfig};
 use crate::format::record::NodeRecord;
 
@@ -34,6 +35,7 @@ pub struct Group {
     pub raft: Raft<TypeConfig, Machine>,
     pub peers: Peers,
     pub timing: Timing,
+    pub rounds: Rounds,
     /// Held while the members change.
     pub changing: Arc<tokio::sync::Mutex<()>>,
     /// The cluster that has called this node since it started, while it was empty. Held while the node becomes part of
@@ -143,15 +145,17 @@ pub(super) fn name(metrics: &Metrics, id: u64) -> String {
 }
 
 /// How old the knowledge of this leader may be. None if it does not lead, or knows less than an earlier leader.
-pub(super) fn confirmed(metrics: &Metrics) -> Option<Confirmed> {
-    let commit = metrics.local_committed.filter(|commit| commit.leader_id.term == metrics.current_term)?;
-    let ms_ago = match metrics.state {
-        // The only voter needs no confirmation.
-        ServerState::Leader if metrics.membership_config.voter_ids().eq([metrics.id]) => 0,
-        ServerState::Leader => in_ms(metrics.last_quorum_acked?.elapsed()),
-        _ => return None,
-    };
-    Some(Confirmed { ms_ago, commit: commit.index })
+pub(super) fn confirmed(metrics: &Metrics, rounds: &Rounds) -> Option<Confirmed> {
+    if metrics.state != ServerState::Leader {
+        return None;
+    }
+    // The only voter needs no confirmation.
+    if metrics.membership_config.voter_ids().eq([metrics.id]) {
+        let commit = metrics.local_committed.filter(|commit| commit.leader_id.term == metrics.current_term)?;
+        return Some(Confirmed { ms_ago: 0, commit: commit.index });
+    }
+    let Confirmation { began, commit, .. } = rounds.newest().filter(|newest| newest.term == metrics.current_term)?;
+    Some(Confirmed { ms_ago: in_ms(began.elapsed()), commit: commit? })
 }
 
 /// True while a change of the voters has made the first of its two steps.

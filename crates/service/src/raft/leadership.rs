@@ -1,11 +1,14 @@
 //! Tells the host whether this node leads.
 //!
-//! A leader of others is told as soon as a majority has acknowledged its first message: until then openraft accepts no
-//! entries. A node that is the only voter needs no acknowledgement.
+//! A leader of others is told as soon as a majority has confirmed it in a [round](super::rounds). A node that is the only
+//! voter needs no confirmation.
 //!
 //! openraft does not depose a leader that hears nothing. Another node may lead already, so the host must end its leases:
 //! a leader that no majority has confirmed for an election timeout is told as a node that does not lead. It may go on in
 //! the same term when a majority confirms it again.
+//!
+//! openraft accepts entries only while its own clock says that a majority has acknowledged a message lately. That clock may
+//! be wrong, so it confirms nothing here. But while it has run out, the host could propose nothing.
 //!
 //! A follower goes on to name the last leader for as long as no other is elected. So a leader that the follower no longer
 //! hears is told as none, too.
@@ -22,6 +25,7 @@ use tokio::time::{Instant, sleep};
 use super::machine::Machine;
 use super::options::Timing;
 use super::peers::Peers;
+use super::rounds::Confirmation;
 use super::types::{TypeConfig, Vote};
 use crate::replica::Leadership;
 
@@ -37,18 +41,27 @@ struct Seen {
     /// How long ago the leader last sent an append.
     leader_heard: Option<Duration>,
     has_other_voters: bool,
-    /// When the last message was sent that a majority has acknowledged.
+    /// When the last round began that a majority has confirmed in this term.
+    confirmed: Option<Instant>,
+    /// When the last message was sent that a majority has acknowledged, as openraft believes.
     acknowledged: Option<Instant>,
 }
 
 impl Seen {
-    fn new(server: &RaftServerMetrics<TypeConfig>, acknowledged: Option<Acknowledged>, peers: &Peers) -> Seen {
+    fn new(
+        server: &RaftServerMetrics<TypeConfig>,
+        newest: Option<Confirmation>,
+        acknowledged: Option<Acknowledged>,
+        peers: &Peers,
+    ) -> Seen {
         let leader = server.current_leader.filter(|leader| *leader != server.id);
+        let leads = led_term(server.state, server.vote);
         Seen {
-            leads: led_term(server.state, server.vote),
+            leads,
             leader,
             leader_heard: leader.and_then(|leader| peers.last_append(leader)),
             has_other_voters: server.membership_config.voter_ids().any(|voter| voter != server.id),
+            confirmed: newest.filter(|newest| Some(newest.term) == leads).map(|newest| newest.began),
             acknowledged: acknowledged.and_then(|at| Instant::now().checked_sub(at.elapsed())),
         }
     }
@@ -69,10 +82,13 @@ fn led_term(state: ServerState, vote: Vote) -> Option<u64> {
 /// `since`: when a node that was told to lead as the only voter was first seen among several. That counts as a
 /// confirmation.
 fn leadership(seen: &Seen, since: Option<Instant>, silent_max: Duration, now: Instant) -> Leadership {
-    let confirmed = seen.acknowledged.max(since);
-    let is_confirmed = confirmed.is_some_and(|at| now.saturating_duration_since(at) <= silent_max);
+    let is_recent = |at: Instant| now.saturating_duration_since(at) <= silent_max;
+    let is_confirmed = seen.confirmed.max(since).is_some_and(is_recent);
+    let accepts_entries = seen.acknowledged.max(since).is_some_and(is_recent);
     match seen.leads {
-        Some(_) if seen.has_other_voters && !is_confirmed => Leadership::DoesNotLead { leader: None },
+        Some(_) if seen.has_other_voters && !(is_confirmed && accepts_entries) => {
+            Leadership::DoesNotLead { leader: None }
+        }
         Some(term) => Leadership::Leads { term },
         // The others elect another after one election timeout.
         None if seen.leader_heard.is_none_or(|ago| ago > silent_max * 2) => Leadership::DoesNotLead { leader: None },
@@ -84,6 +100,7 @@ fn leadership(seen: &Seen, since: Option<Instant>, silent_max: Duration, now: In
 pub(super) async fn follow(
     raft: Raft<TypeConfig, Machine>,
     peers: Peers,
+    mut rounds: watch::Receiver<Option<Confirmation>>,
     timing: Timing,
     tell: watch::Sender<Leadership>,
 ) {
@@ -91,8 +108,9 @@ pub(super) async fn follow(
     let (mut server, mut data) = (raft.server_metrics(), raft.data_metrics());
     let mut claimed = (None, None);
     loop {
+        let newest = *rounds.borrow_and_update();
         // The data metrics are read last, so they are at least as new: an acknowledgement is not one of an earlier term.
-        let seen = Seen::new(&server.borrow_watched(), data.borrow_and_update().last_quorum_acked, &peers);
+        let seen = Seen::new(&server.borrow_watched(), newest, data.borrow_and_update().last_quorum_acked, &peers);
         let now = Instant::now();
         if claimed.0 != seen.claim() {
             let leads_already = seen.claim().is_some_and(|term| *tell.borrow() == Leadership::Leads { term });
@@ -108,6 +126,8 @@ pub(super) async fn follow(
             },
             // An error means that openraft stops, which `server` tells.
             _ = data.changed(), if waits_for_majority => {}
+            // As above: the sender lives as long as the node.
+            _ = rounds.changed(), if waits_for_majority => {}
             () = sleep(timing.heartbeat), if seen.claim().is_some() || seen.leader.is_some() => {}
         }
     }
@@ -124,17 +144,20 @@ mod tests {
         let told = |seen: &Seen, now| leadership(seen, None, Duration::from_millis(500), at(now));
         let (leads, none) = (Leadership::Leads { term: 3 }, Leadership::DoesNotLead { leader: None });
 
-        let mut seen =
-            Seen { leads: Some(3), leader: None, leader_heard: None, has_other_voters: true, acknowledged: None };
-        assert_eq!(told(&seen, 100), none, "openraft accepts no entries yet");
-        seen.acknowledged = Some(at(100));
+        let (leader, leader_heard, has_other_voters) = (None, None, true);
+        let (confirmed, acknowledged) = (None, Some(at(9000)));
+        let mut seen = Seen { leads: Some(3), leader, leader_heard, has_other_voters, confirmed, acknowledged };
+        assert_eq!(told(&seen, 100), none);
+        seen.confirmed = Some(at(100));
         assert_eq!(told(&seen, 600), leads);
-        assert_eq!(told(&seen, 601), none);
-        seen.acknowledged = Some(at(600));
+        assert_eq!(told(&seen, 601), none, "openraft's clock confirms nothing");
+        seen.confirmed = Some(at(600));
         assert_eq!(told(&seen, 601), leads, "in the same term");
         assert_eq!(told(&seen, 1101), none);
-        // The only voter has led, and gets others. They need not acknowledge at once.
-        seen.acknowledged = None;
+        (seen.confirmed, seen.acknowledged) = (Some(at(600)), None);
+        assert_eq!(told(&seen, 601), none, "openraft accepts no entries yet");
+        // The only voter has led, and gets others. They need not confirm at once.
+        (seen.confirmed, seen.acknowledged) = (None, None);
         let grown = |now| leadership(&seen, Some(at(1000)), Duration::from_millis(500), at(now));
         assert_eq!((grown(1000), grown(1500), grown(1501)), (leads, leads, none));
         // The only voter waits for no other.

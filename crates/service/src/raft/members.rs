@@ -6,19 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
-use openraft::Instant as _;
+use openraft::ChangeMembers;
 use openraft::alias::InstantOf;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
-use openraft::type_config::TypeConfigExt;
-use openraft::{ChangeMembers, ServerState};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known, name};
 use super::joining::why_silent;
 use super::node::{Node, node_status};
 use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
+use super::rounds::is_majority;
 use super::types::TypeConfig;
 use crate::clock::boot_ms;
 use crate::format::record::NodeRecord;
@@ -122,23 +121,11 @@ impl Node {
         self.group.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
     }
 
-    /// Returns when the node has answered a message that was sent after this call began, and has all that was in the log
+    /// Returns when the node has answered a question that was sent after this call began, and has all that was in the log
     /// then.
     async fn catch_up(&self, asked: &Metrics, id: u64) -> Result<(), MemberError> {
-        let began = TypeConfig::now();
-        let answered = |metrics: &Metrics| acknowledged(metrics, id).is_some_and(|sent| sent > began);
         let behind = |metrics: &Metrics| Some(next(asked.last_log_index).saturating_sub(matched(metrics, id)?));
-        let is_there = |metrics: &Metrics| answered(metrics) && behind(metrics) == Some(0);
-        let is_over = |metrics: &Metrics| metrics.state != ServerState::Leader || is_there(metrics);
-        // If the time is over, the sentence says what the node lacks.
-        let _ = self.group.raft.wait(Some(CATCH_UP_MAX)).metrics(is_over, "the learner has caught up").await;
-        let (metrics, name) = (self.group.leading()?, name(asked, id));
-        match (acknowledged_ms_ago(&metrics, id), behind(&metrics)) {
-            _ if is_there(&metrics) => Ok(()),
-            (None, _) | (_, None) => Err(MemberError::NeverHeard { name }),
-            (Some(ms), _) if !answered(&metrics) => Err(MemberError::Silent { name, ms }),
-            (_, Some(behind)) => Err(MemberError::Lags { name, behind }),
-        }
+        self.becomes_healthy(id, CATCH_UP_MAX, behind, 0).await
     }
 
     /// Takes a node out of the group. If it is the leader, another node takes over.
@@ -149,8 +136,7 @@ impl Node {
             return Err(MemberError::LastVoter { name: name(&metrics, id) });
         }
         if is_voter(&metrics, id) {
-            let metrics = self.heard_of_all().await?;
-            self.check_majority_without(&metrics, id)?;
+            self.check_majority_without(&metrics, id).await?;
         }
         match is_voter(&metrics, id) {
             true => self.group.change(turn, ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await,
@@ -158,32 +144,25 @@ impl Node {
         }
     }
 
-    /// What this leader knows when every voter has answered it, or has had the time to: a leader that was elected a
-    /// moment ago has not heard of all.
-    async fn heard_of_all(&self) -> Result<Metrics, MemberError> {
-        let answered = |metrics: &Metrics| {
-            let mut others = metrics.membership_config.voter_ids().filter(|voter| *voter != metrics.id);
-            metrics.state != ServerState::Leader || others.all(|voter| acknowledged_ms_ago(metrics, voter).is_some())
-        };
-        let limit = Some(self.group.timing.election_max);
-        // If some do not answer in time, the caller judges whether enough do.
-        let _ = self.group.raft.wait(limit).metrics(answered, "every voter has answered").await;
-        self.group.leading()
-    }
-
-    /// Refuses a removal after which the voters that answer would be no majority: nothing could be decided any more.
-    fn check_majority_without(&self, metrics: &Metrics, id: u64) -> Result<(), MemberError> {
-        let (answer, silent): (Vec<u64>, Vec<u64>) = metrics
-            .membership_config
-            .voter_ids()
-            .filter(|voter| *voter != id)
-            .partition(|voter| *voter == metrics.id || self.check_health(metrics, *voter).is_ok());
-        if answer.len() > silent.len() {
+    /// Refuses a removal if no majority of the voters, with the node or without it, would make it: then it could never be
+    /// finished, and nothing else could be decided. The voters are asked now, because an earlier answer says nothing about a
+    /// voter that has just died.
+    async fn check_majority_without(&self, metrics: &Metrics, id: u64) -> Result<(), MemberError> {
+        let patience = self.group.timing.election_max * 2;
+        let old: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+        let new: BTreeSet<u64> = old.iter().copied().filter(|voter| *voter != id).collect();
+        let asked = old.iter().map(|voter| async move {
+            let is_healthy = *voter == self.id() || self.check_health(*voter, patience).await.is_ok();
+            (*voter, is_healthy)
+        });
+        let voters = join_all(asked).await;
+        let healthy = voters.iter().filter(|(_, is_healthy)| *is_healthy).map(|(voter, _)| *voter).collect();
+        if is_majority(&[old, new], &healthy) {
             return Ok(());
         }
-        let name = |id: &u64| known(metrics, *id).map_or(id.to_string(), |record| record.name.clone());
-        let silent: Vec<String> = silent.iter().map(name).collect();
-        Err(MemberError::NoMajority { name: name(&id), silent: silent.join(", ") })
+        let silent = voters.iter().filter(|(voter, is_healthy)| !is_healthy && *voter != id);
+        let silent: Vec<String> = silent.map(|(voter, _)| name(metrics, *voter)).collect();
+        Err(MemberError::NoMajority { name: name(metrics, id), silent: silent.join(", ") })
     }
 
     /// Changes the name and the addresses of a member. An empty field stays as it is. The member must answer at a new
@@ -217,7 +196,7 @@ impl Node {
         if !is_voter(&metrics, to) {
             return Err(MemberError::NotVoter { name: name(&metrics, to) });
         }
-        self.check_health(&metrics, to)?;
+        self.check_health(to, Duration::ZERO).await?;
         self.group.raft.trigger().transfer_leader(to).await.map_err(|_| MemberError::Stopped)?;
         // If the node does not take over, the others elect a leader within this time.
         let limit = self.group.timing.election_max * 2;
@@ -235,10 +214,11 @@ impl Node {
     /// Hands the leadership over to the voter that has most of the log, before this node stops.
     pub async fn hand_over(&self) -> Result<(), MemberError> {
         let metrics = self.group.leading()?;
-        let healthy = |id: &u64| *id != metrics.id && self.check_health(&metrics, *id).is_ok();
-        let best = metrics.membership_config.voter_ids().filter(healthy).min_by_key(|id| lag(&metrics, *id));
-        match best {
-            Some(to) => self.transfer(to).await,
+        let others = metrics.membership_config.voter_ids().filter(|id| *id != metrics.id);
+        let asked = others.map(|id| async move { (id, self.check_health(id, Duration::ZERO).await.is_ok()) });
+        let healthy = join_all(asked).await.into_iter().filter(|(_, is_healthy)| *is_healthy);
+        match healthy.min_by_key(|(id, _)| lag(&metrics, *id)) {
+            Some((to, _)) => self.transfer(to).await,
             None => Err(MemberError::Alone),
         }
     }
@@ -272,7 +252,7 @@ impl Node {
     /// None if this node cannot know.
     pub fn age_ms(&self) -> Option<u64> {
         let (applied, metrics) = (self.applied()?, self.group.metrics());
-        match confirmed(&metrics) {
+        match confirmed(&metrics, &self.group.rounds) {
             // A leader answers its clients after it has applied their entries.
             Some(confirmed) if applied.leader_id.term == metrics.current_term => Some(confirmed.ms_ago),
             Some(_) => None,
@@ -371,17 +351,45 @@ impl Node {
     }
 
     /// Refuses a node that the group would have to wait for.
-    fn check_health(&self, metrics: &Metrics, id: u64) -> Result<(), MemberError> {
-        let silent_max = in_ms(self.group.timing.election_max * 2);
-        health(name(metrics, id), acknowledged_ms_ago(metrics, id), lag(metrics, id), silent_max)
+    async fn check_health(&self, id: u64, patience: Duration) -> Result<(), MemberError> {
+        self.becomes_healthy(id, patience, |metrics| lag(metrics, id), LAG_MAX).await
+    }
+
+    /// Returns when the node has answered a question that was sent after this call began, and lacks few enough entries.
+    /// `behind` counts them; none if this leader does not know yet. Fails if that takes too long.
+    async fn becomes_healthy(
+        &self,
+        id: u64,
+        patience: Duration,
+        behind: impl Fn(&Metrics) -> Option<u64>,
+        behind_max: u64,
+    ) -> Result<(), MemberError> {
+        let began = Instant::now();
+        loop {
+            let metrics = self.group.leading()?;
+            let follows = self.group.follows(id, known(&metrics, id)?).await;
+            let metrics = self.group.leading()?;
+            let heard_ms_ago = self.last_heard_ms_ago(id);
+            let health = health(name(&metrics, id), follows, heard_ms_ago, behind(&metrics), behind_max);
+            if health.is_ok() || began.elapsed() >= patience {
+                return health;
+            }
+            sleep(self.group.timing.heartbeat).await;
+        }
     }
 }
 
-fn health(name: String, heard_ms_ago: Option<u64>, lag: Option<u64>, silent_ms_max: u64) -> Result<(), MemberError> {
-    match (heard_ms_ago, lag) {
-        (None, _) | (_, None) => Err(MemberError::NeverHeard { name }),
-        (Some(ms), _) if ms > silent_ms_max => Err(MemberError::Silent { name, ms }),
-        (_, Some(behind)) if behind > LAG_MAX => Err(MemberError::Lags { name, behind }),
+fn health(
+    name: String,
+    follows: bool,
+    heard_ms_ago: Option<u64>,
+    behind: Option<u64>,
+    behind_max: u64,
+) -> Result<(), MemberError> {
+    match (heard_ms_ago, behind) {
+        (None, _) | (Some(_), None) => Err(MemberError::NeverHeard { name }),
+        (Some(ms), _) if !follows => Err(MemberError::Silent { name, ms }),
+        (_, Some(behind)) if behind > behind_max => Err(MemberError::Lags { name, behind }),
         _ => Ok(()),
     }
 }
@@ -409,17 +417,15 @@ fn next(index: Option<u64>) -> u64 {
     index.map_or(0, |index| index.saturating_add(1))
 }
 
-/// When this leader sent the last message that the node has acknowledged.
+/// When this leader sent the last message that the node has acknowledged, as openraft believes.
 fn acknowledged(metrics: &Metrics, id: u64) -> Option<InstantOf<TypeConfig>> {
     Some(*(*metrics.heartbeat.as_ref()?.get(&id)?)?)
 }
 
-fn acknowledged_ms_ago(metrics: &Metrics, id: u64) -> Option<u64> {
-    Some(in_ms(acknowledged(metrics, id)?.elapsed()))
-}
-
 #[cfg(test)]
 mod tests {
+    use openraft::type_config::TypeConfigExt;
+
     use super::*;
     use crate::raft::types::LogId;
 
@@ -440,15 +446,16 @@ mod tests {
 
     #[test]
     fn the_group_does_not_wait_for_a_node_that_is_silent_or_lags() {
-        let health =
-            |heard_ms_ago, lag| health("b".to_owned(), heard_ms_ago, lag, 1_000).map_err(|refused| refused.to_string());
-        assert_eq!(health(Some(1_000), Some(LAG_MAX)), Ok(()));
+        let health = |follows, heard_ms_ago, lag| {
+            health("b".to_owned(), follows, heard_ms_ago, lag, LAG_MAX).map_err(|refused| refused.to_string())
+        };
+        assert_eq!(health(true, Some(7), Some(LAG_MAX)), Ok(()));
         let never = "b has not answered this leader yet; start it, or remove it if its address is wrong";
-        assert_eq!(health(None, Some(0)), Err(never.to_owned()));
-        assert_eq!(health(Some(0), None), Err(never.to_owned()));
-        let silent = "b was not heard of for 1001 ms; start it, or remove it";
-        assert_eq!(health(Some(1_001), Some(LAG_MAX + 1)), Err(silent.to_owned()));
+        assert_eq!(health(false, None, Some(0)), Err(never.to_owned()));
+        assert_eq!(health(true, Some(0), None), Err(never.to_owned()));
+        let silent = "b does not answer this leader, and was last heard of 7 ms ago; start it, or remove it";
+        assert_eq!(health(false, Some(7), Some(LAG_MAX + 1)), Err(silent.to_owned()));
         let lags = "b is 5001 entries behind; wait until it has them";
-        assert_eq!(health(Some(0), Some(LAG_MAX + 1)), Err(lags.to_owned()));
+        assert_eq!(health(true, Some(0), Some(LAG_MAX + 1)), Err(lags.to_owned()));
     }
 }

@@ -33,6 +33,7 @@ mod receipt;
 mod records;
 mod replica;
 mod retention;
+mod rounds;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::errors::ClientWriteError;
 use openraft::raft::ClientWriteResult;
-use openraft::{Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use openraft::{Config, Raft, ServerState, SnapshotPolicy};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -29,6 +29,7 @@ use super::options::{Beginning, Options, Timing};
 use super::peers::{self, APPEND_ENTRIES_MAX, Door, NodeStatus, Peers};
 use super::receipt::{OnLost, Receipt};
 use super::retention::Retention;
+use super::rounds::Rounds;
 use super::snapshot::Kept;
 use super::types::{Applied, Encoded, LogId, TypeConfig};
 use super::{leadership, records};
@@ -196,13 +197,14 @@ impl Node {
         let pace = if listener.is_some() { timing } else { Timing::SLOW };
         let config = config(pace).validate().map_err(|e| failed(&e))?;
         let bound = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(|e| failed(&e))?;
-        let peers = Peers::new(identity, record, routes, formats, warn);
+        let rounds = Rounds::default();
+        let peers = Peers::new(identity, record, routes, formats, (rounds.clone(), timing.election_max), warn);
         if !log.is_empty() {
             check_data(&peers, &others).await?;
         }
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
-        let metrics = raft.metrics();
-        peers.set_confirmed(move || confirmed(&metrics.borrow_watched()));
+        let (metrics, theirs) = (raft.metrics(), rounds.clone());
+        peers.set_confirmed(move || confirmed(&metrics.borrow_watched(), &theirs));
         let begun = begin(&raft, &peers, beginning, bound).await;
         if let Err(error) = begun {
             raft.shutdown().await.map_err(|e| failed(&e))?;
@@ -211,11 +213,13 @@ impl Node {
 
         let mut tasks = JoinSet::new();
         let (tell, told) = watch::channel(Leadership::DoesNotLead { leader: None });
-        tasks.spawn(leadership::follow(raft.clone(), peers.clone(), timing, tell));
+        tasks.spawn(leadership::follow(raft.clone(), peers.clone(), rounds.watch(), timing, tell));
         tasks.spawn(compact(raft.clone(), compaction));
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), peers.clone(), alone, retention, evictor));
-        let group = Group { raft: raft.clone(), peers, timing, changing: Arc::default(), adopted: Arc::default() };
+        let (changing, adopted) = (Arc::default(), Arc::default());
+        let group = Group { raft: raft.clone(), peers, timing, rounds, changing, adopted };
+        tasks.spawn(group.clone().confirm_at_each_heartbeat());
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
         let (overflow, overflown) = mpsc::unbounded_channel();
@@ -295,19 +299,6 @@ impl Node {
         Some((since, self.format())).filter(|(since, format)| since > format)
     }
 
-    /// Returns when a majority has confirmed that this node led after the call began, and every entry that was
-    /// committed then is applied. So the state that the caller reads next was the current state at some time during the
-    /// call.
-    pub async fn read_index(&self) -> Result<(), ReadError> {
-        let not_leader = |to: ForwardToLeader<TypeConfig>| ReadError::NotLeader { leader: to.leader_id };
-        match self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
-            Ok(_) => Ok(()),
-            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(to))) => Err(not_leader(to)),
-            Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(ReadError::NoQuorum),
-            Err(RaftError::Fatal(_)) => Err(ReadError::Stopped),
-        }
-    }
-
     /// Shows the current state of this node to `look`. No entry is applied meanwhile, so `look` must be short.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.shared.read().state)
@@ -381,8 +372,8 @@ pub(super) fn config(timing: Timing) -> Config {
         election_timeout_max,
         enable_pre_vote: Some(true),
         enable_leader_restore: Some(false),
-        // A leader that can send but not hear pauses its heartbeats, so that the others can elect another.
-        quorum_loss_probe_interval: Some(election_timeout_max.saturating_mul(2)),
+        // It would rest on openraft's clock of answers. `Rounds::may_append` pauses instead.
+        quorum_loss_probe_interval: None,
         max_payload_entries: APPEND_ENTRIES_MAX,
         install_snapshot_timeout: ms(SNAPSHOT_INSTALL_MAX),
         snapshot_policy: SnapshotPolicy::Never,

@@ -1,7 +1,7 @@
 //! The listener for other nodes: takes their connections, and passes their requests to Raft.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -185,7 +185,7 @@ impl Door {
                     heard.now();
                     let Call { id, request } = wire::decode(&frame, "a request")?;
                     let mut is_fresh = None;
-                    if let Request::Append(append) = &request {
+                    if let Request::Append(append) | Request::Heartbeat(append) = &request {
                         heard.append_now();
                         is_fresh = fresh(append, &mut sent);
                     }
@@ -228,9 +228,7 @@ impl Door {
                     let peers = self.group.peers.clone();
                     Box::pin(unconstrained(async move {
                         let answer = appended(&raft, rpc).await;
-                        if let (Answer::Appended(Appended::Success), Some((confirmed, commit))) = (&answer, fresh) {
-                            peers.with_freshness(|freshness| freshness.received(confirmed, commit));
-                        }
+                        peers.received(&answer, fresh);
                         Reply { id, answer }
                     }))
                 }
@@ -242,6 +240,24 @@ impl Door {
                 }
                 Err(Unreadable::Malformed(sentence)) => return Err(LinkError::Entries(sentence)),
             },
+            Request::Heartbeat(append) => {
+                let vote = append.vote;
+                let rpc = append_request(append).map_err(|why| LinkError::Entries(why.to_string()))?;
+                if !rpc.entries.is_empty() {
+                    return Err(LinkError::Entries("a heartbeat has entries".to_owned()));
+                }
+                let peers = self.group.peers.clone();
+                Box::pin(unconstrained(async move {
+                    let answer = heartbeat(&raft, rpc, vote).await;
+                    peers.received(&answer, fresh);
+                    Reply { id, answer }
+                }))
+            }
+            Request::Round { vote } => Box::pin(async move {
+                let ours = raft.with_raft_state(|state| record::Vote::from(*state.vote_ref())).await;
+                let follows = |ours| Answer::Follows(vote.committed && ours == vote);
+                Reply { id, answer: ours.map_or_else(|stopped| Answer::Failed(stopped.to_string()), follows) }
+            }),
             Request::Vote(candidacy) => Box::pin(async move {
                 let voted = raft.vote(vote_request(candidacy)).await;
                 Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
@@ -324,6 +340,26 @@ async fn appended(raft: &Raft<TypeConfig, Machine>, rpc: AppendEntriesRequest<Ty
         Ok(AppendEntriesResponse::HigherVote(vote)) => Answer::Appended(Appended::HigherVote(vote.into())),
         Ok(AppendEntriesResponse::PartialSuccess(_)) => Answer::Failed("only a part was written".to_owned()),
         Err(stopped) => Answer::Failed(stopped.to_string()),
+    }
+}
+
+/// Answers when Raft has handled the heartbeat, whether or not anything is on disk by then.
+async fn heartbeat(
+    raft: &Raft<TypeConfig, Machine>,
+    rpc: AppendEntriesRequest<TypeConfig>,
+    vote: record::Vote,
+) -> Answer {
+    let mut appended = pin!(appended(raft, rpc));
+    if let Poll::Ready(answer) = poll!(&mut appended) {
+        return answer;
+    }
+    // Raft's core handles this call after the append. A refusal is there by then; an acceptance may wait for the disk.
+    let ours = raft.with_raft_state(|state| record::Vote::from(*state.vote_ref())).await;
+    match (poll!(&mut appended), ours) {
+        (Poll::Ready(answer), _) => answer,
+        (Poll::Pending, Ok(ours)) if ours == vote => Answer::Appended(Appended::Success),
+        (Poll::Pending, Ok(ours)) => Answer::Appended(Appended::HigherVote(ours)),
+        (Poll::Pending, Err(stopped)) => Answer::Failed(stopped.to_string()),
     }
 }
 

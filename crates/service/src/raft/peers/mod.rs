@@ -27,12 +27,14 @@ use heard::Heard;
 use crate::format::record::NodeRecord;
 use crate::raft::freshness::Freshness;
 use crate::raft::log_store::Warn;
+use crate::raft::rounds::Rounds;
 use crate::store::Identity;
 
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;
 #[cfg(test)]
 pub(super) use wire::Append;
+use wire::Appended;
 pub(super) use wire::{
     APPEND_ENTRIES_MAX, Announcement, Answer, Confirmed, FORMATS, Purpose, Request, have_common_format,
 };
@@ -77,6 +79,8 @@ struct Shared {
     heard: Mutex<BTreeMap<u64, Arc<Heard>>>,
     freshness: Mutex<Freshness>,
     confirmed: OnceLock<AskConfirmed>,
+    rounds: Rounds,
+    election_max: Duration,
     /// This node cannot read its entries before this index any more; 0 if it can read all.
     readable_from: AtomicU64,
     warn: Warn,
@@ -88,6 +92,7 @@ impl Peers {
         record: NodeRecord,
         routes: BTreeMap<String, String>,
         formats: (u8, u8),
+        (rounds, election_max): (Rounds, Duration),
         warn: Warn,
     ) -> Peers {
         Peers(Arc::new(Shared {
@@ -104,6 +109,8 @@ impl Peers {
             heard: Mutex::default(),
             freshness: Mutex::default(),
             confirmed: OnceLock::new(),
+            rounds,
+            election_max,
             readable_from: AtomicU64::new(0),
             warn,
         }))
@@ -273,6 +280,11 @@ impl Peers {
         self.0.confirmed.get().and_then(|confirmed| confirmed())
     }
 
+    /// Whether this node sends appends now, if it leads in this term. See [`Rounds::may_append`].
+    fn may_append(&self, term: u64) -> bool {
+        self.0.rounds.may_append(term, self.0.election_max)
+    }
+
     /// This node cannot read its entries up to this one any more.
     pub(super) fn set_unreadable(&self, upto: Option<u64>) {
         self.0.readable_from.store(upto.map_or(0, |upto| upto.saturating_add(1)), Ordering::Relaxed);
@@ -280,6 +292,13 @@ impl Peers {
 
     fn can_read(&self, index: u64) -> bool {
         index >= self.0.readable_from.load(Ordering::Relaxed)
+    }
+
+    /// An append was answered. `fresh`: when a majority had confirmed its leader, and what was committed then.
+    fn received(&self, answer: &Answer, fresh: Option<(u64, u64)>) {
+        if let (Answer::Appended(Appended::Success), Some((confirmed, commit))) = (answer, fresh) {
+            self.with_freshness(|freshness| freshness.received(confirmed, commit));
+        }
     }
 
     pub(super) fn with_freshness<T>(&self, look: impl FnOnce(&mut Freshness) -> T) -> T {
@@ -315,10 +334,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
+    fn nobody(identity: Identity) -> Peers {
+        let rounds = (Rounds::default(), Duration::from_millis(500));
+        Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, rounds, Arc::new(|_| {}))
+    }
+
     #[test]
     fn a_member_does_not_wait_to_be_added_even_when_it_is_removed_again() {
         let identity = Identity { cluster: 7, node: 1 };
-        let peers = Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
+        let peers = nobody(identity);
         let theirs = Hello { node: 2, joins: true, ..peers.hello(0, Purpose::Introduction, true) };
         peers.announce(&theirs);
         assert_eq!(peers.announced().len(), 1);
@@ -332,7 +356,7 @@ mod tests {
     #[test]
     fn only_members_and_nodes_with_a_connection_are_remembered() {
         let identity = Identity { cluster: 7, node: 1 };
-        let peers = Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
+        let peers = nobody(identity);
         peers.follow([(&2, &NodeRecord::default())].into_iter());
         peers.heard(2).now();
         let connected = peers.heard(3);

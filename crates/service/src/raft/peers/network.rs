@@ -40,13 +40,19 @@ type RpcResult<T> = Result<T, RPCError<TypeConfig>>;
 pub struct Client {
     peers: Peers,
     peer: Arc<Peer>,
+    /// It sends heartbeats only.
+    is_heartbeat: bool,
 }
 
 impl RaftNetworkFactory<TypeConfig> for Peers {
     type Network = Client;
 
     async fn new_client(&mut self, target: u64, record: &NodeRecord) -> Client {
-        Client { peers: self.clone(), peer: self.get(target, record) }
+        Client { peers: self.clone(), peer: self.get(target, record), is_heartbeat: false }
+    }
+
+    async fn new_heartbeat_client(&mut self, target: u64, record: &NodeRecord) -> Client {
+        Client { is_heartbeat: true, ..self.new_client(target, record).await }
     }
 }
 
@@ -75,24 +81,34 @@ impl Client {
         let (peers, peer) = (self.peers.clone(), self.peer.clone());
         let (vote, previous) = (record::Vote::from(rpc.vote), rpc.prev_log_id);
         let last = rpc.entries.last().map(|entry| entry.log_id).or(previous);
+        let is_heartbeat = self.is_heartbeat && rpc.entries.is_empty();
         let lost = peer.with_progress(|progress| progress.lost(vote));
-        let call = lost.is_none().then(|| {
+        let is_quiet = !peers.may_append(vote.term);
+        let call = (lost.is_none() && !is_quiet).then(|| {
             let records = records(rpc.entries);
             let commit = rpc.leader_commit.map(record::LogId::from);
             let previous = previous.map(record::LogId::from);
             let (answered, confirmed) = (peer.answered(), peers.confirmed());
             let append = Append { vote, previous, commit, confirmed, answered, records: &records };
-            // openraft gives up on a heartbeat by itself. Entries have as long as the connection waits for an answer:
-            // the disk of the other node may be slow.
-            peer.call(Request::Append(append), SILENT_MAX)
+            // openraft gives up on a heartbeat by itself. Entries have as long as the connection lives: the disk of the
+            // other node may be slow, and the heartbeats show whether the node is there.
+            match is_heartbeat {
+                true => peer.call(Request::Heartbeat(append), SILENT_MAX),
+                false => peer.call(Request::Append(append), Duration::MAX),
+            }
         });
         async move {
+            if is_quiet {
+                return Err(Unreachable::from_string("no majority confirms that this node leads, so it pauses").into());
+            }
             let Some(call) = call else { return Err(ask_again(&peers, &peer, vote).await) };
             let appended = match call.await.map_err(failed)? {
                 Answer::Appended(appended) => appended,
                 other => return out_of_place(other),
             };
             match appended {
+                // The node may not have it on disk yet.
+                Appended::Success if is_heartbeat => Ok(Ok(last)),
                 Appended::Success => {
                     peer.with_progress(|progress| progress.acknowledge(vote, last.map(record::LogId::from)));
                     Ok(Ok(last))

@@ -21,11 +21,11 @@ use crate::replica::Role;
 use crate::store::Identity;
 
 /// The version of the wire.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
-/// The oldest version that this build speaks. A cluster is upgraded node by node, one version at a time, so it is the
-/// version before [`VERSION`], once there is one.
-const OLDEST_VERSION: u16 = 1;
+/// The oldest version that this build speaks. A cluster is upgraded node by node, one version at a time, so from the
+/// first release on it is the version before [`VERSION`]. Version 1 was in no release.
+const OLDEST_VERSION: u16 = 2;
 
 const MAGIC: [u8; 6] = *b"batonR";
 
@@ -245,6 +245,13 @@ pub enum Request<'a> {
     },
     /// Asks the leader which members get no entries from it although they answer.
     Remarks,
+    /// An append without entries. Its answer does not wait for the disk, and acknowledges no entry.
+    #[serde(borrow)]
+    Heartbeat(Append<'a>),
+    /// Asks whether the node follows the leader with this vote now. See [`crate::raft::rounds`].
+    Round {
+        vote: Vote,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -315,6 +322,8 @@ pub enum Answer {
     Failed(String),
     /// To Remarks: ids of members, and why each of them gets no entries, as a sentence without a subject.
     Remarks(Vec<(u64, String)>),
+    /// To Round: true if the vote of the node is the one that was asked for, and is committed.
+    Follows(bool),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ mod node;
 mod older;
 mod on_disk;
 mod refusals;
+mod rounds;
 mod snapshots;
 mod versions;
 mod writer;
@@ -28,6 +29,7 @@ use super::log_store::LogStore;
 use super::machine::Machine;
 use super::node::Parts;
 use super::peers::Peers;
+use super::rounds::Rounds;
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
 use super::*;
 use crate::state::locks::{self, Acquire, Mode};
@@ -44,7 +46,8 @@ fn options() -> Options {
 
 /// The network of a node that knows no other.
 fn nobody(identity: Identity) -> Peers {
-    Peers::new(identity, NodeRecord::default(), Default::default(), (2, 2), complain())
+    let rounds = (Rounds::default(), Timing::default().election_max);
+    Peers::new(identity, NodeRecord::default(), Default::default(), (2, 2), rounds, complain())
 }
 
 /// A hook that sends each text to the test.

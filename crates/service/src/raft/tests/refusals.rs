@@ -21,12 +21,12 @@ async fn read_all(mut stream: TcpStream) -> Vec<u8> {
 async fn garbage_and_strangers_are_refused_and_the_group_goes_on() {
     let (seats, nodes) = trio().await;
     fill_sessions(&all(&nodes), 1..10).await;
-    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100], b"batonR\x01\0\xff\xff\xff\xff", b"batonR\x09\0"] {
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100], b"batonR\x02\0\xff\xff\xff\xff", b"batonR\x09\0"] {
         let mut stream = TcpStream::connect(seats[0].address).await.unwrap();
         stream.write_all(garbage).await.unwrap();
         stream.shutdown().await.unwrap();
         let answer = read_all(stream).await;
-        assert!(answer.is_empty() || answer == b"batonR\x01\0", "{answer:?}");
+        assert!(answer.is_empty() || answer == b"batonR\x02\0", "{answer:?}");
     }
     let warned = seats[0].warned.lock().unwrap().clone();
     let garbage = "something that is no node of a cluster has called the peer address, from 127.0.0.1:";
