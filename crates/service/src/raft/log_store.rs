@@ -3,8 +3,8 @@
 //! `append` puts entries into the image in memory, hands them to the writer thread, and returns. openraft reads the
 //! entries from the image (see [`super::log_reader`] for older ones), and goes on with votes, replication and answers
 //! while the disk syncs. A callback tells openraft when the entries are durable. A vote, a truncation and a purge go
-//! through the same queue, in order, but return only when they are durable. A small append is synced on the caller's
-//! thread if the writer is idle: see [`is_inline`].
+//! through the same queue, in order; a vote and a truncation return only when they are durable. A lone node syncs a small
+//! append on the caller's thread if the writer is idle: see [`is_inline`].
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
 use super::edge;
-use super::log::{Head, Image, Purged, Span};
+use super::log::{Head, Image, Span};
 use super::log_reader::{Evictor, LogReader};
 use super::retention::Retention;
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
@@ -39,9 +39,6 @@ const INLINE_ENTRIES_MAX: usize = 4;
 /// If the last sync was shorter than this, a sync is inline for any number of entries: it is faster than the two thread
 /// wake-ups of a hand-over. True for a disk in memory, or one with a battery-backed cache.
 const INLINE_SYNC_MAX: Duration = Duration::from_micros(50);
-
-/// A follower whose last sync took longer does not sync inline: it could not answer heartbeats meanwhile.
-const INLINE_FOLLOWER_SYNC_MAX: Duration = Duration::from_millis(5);
 
 /// The time that the logging thread gets to write the last line before the process aborts.
 const LAST_LINE_MAX: Duration = Duration::from_millis(200);
@@ -72,8 +69,6 @@ pub fn complain() -> Warn {
 }
 
 pub struct LogStore {
-    /// The id of this node.
-    node: u64,
     reader: LogReader,
     /// The head of the log after all writes in the queue.
     written: Head,
@@ -118,8 +113,7 @@ impl LogStore {
         let reader = LogReader::new(image, journal.archive(), retention.clone(), (fatal.clone(), warn), alive.clone());
         let writer = Writer::start(journal, written, durable.clone(), fatal.clone());
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
-        let node = store.identity().node;
-        Ok(LogStore { node, reader, written, compaction, retention, durable, alone, writer, fatal, _alive: alive })
+        Ok(LogStore { reader, written, compaction, retention, durable, alone, writer, fatal, _alive: alive })
     }
 
     pub(super) fn evictor(&self) -> Evictor {
@@ -176,14 +170,6 @@ impl LogStore {
         Ok((before, write))
     }
 
-    fn part(&self) -> Part {
-        match self.written.vote {
-            _ if self.alone.load(Ordering::Relaxed) => Part::Alone,
-            Some(vote) if vote.committed && vote.node != self.node => Part::Follows,
-            _ => Part::Others,
-        }
-    }
-
     async fn hand_over(&self, before: Vec<Write>, last: Write) -> io::Result<()> {
         for write in before.into_iter().chain([last]) {
             self.writer.hand_over(write).await?;
@@ -191,41 +177,27 @@ impl LogStore {
         Ok(())
     }
 
-    /// Adds a record, and returns when it is durable. `purged` holds the entries that the record purges.
-    async fn write(&mut self, record: Record<'_>, purged: Option<(u64, Purged)>) -> io::Result<()> {
+    /// Adds a record, and returns when it is durable.
+    async fn write(&mut self, record: Record<'_>) -> io::Result<()> {
         let (done, durable) = TypeConfig::oneshot();
-        let (before, mut last) = self.add(&[record], Acknowledgement::new(IOFlushed::signal(done)))?;
-        last.purged = purged;
+        let (before, last) = self.add(&[record], Acknowledgement::new(IOFlushed::signal(done)))?;
         self.hand_over(before, last).await?;
         durable.await.map_err(io::Error::other)?
     }
 }
 
-/// Whether an append is synced on the caller's thread, instead of being handed to the writer.
+/// Whether a lone node syncs an append on the caller's thread, instead of handing it to the writer.
 ///
 /// A hand-over costs two thread wake-ups, which take longer than all other work on an entry. A single client would wait
 /// for them, so an append of few entries is inline while the writer is idle. Many entries share the wake-ups, and
 /// openraft accepts further requests during their sync. Appends that arrive while the writer syncs are handed over, and
-/// go into one frame. A leader of others never syncs inline, because the sync must not delay replication.
-fn is_inline(part: Part, in_flight: usize, entries: usize, last_sync: Duration) -> bool {
+/// go into one frame.
+///
+/// **A node with others never syncs inline.** The caller is Raft's core, which answers heartbeats and rounds, and a sync may
+/// take longer than an election timeout.
+fn is_inline(in_flight: usize, entries: usize, last_sync: Duration) -> bool {
     let is_small = entries <= INLINE_ENTRIES_MAX || last_sync < INLINE_SYNC_MAX;
-    let may = match part {
-        Part::Alone => true,
-        Part::Follows => last_sync < INLINE_FOLLOWER_SYNC_MAX,
-        Part::Others => false,
-    };
-    may && is_small && in_flight == 0
-}
-
-/// What this node is in its group, as far as the log can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// It is the only member.
-    Alone,
-    /// Another node leads.
-    Follows,
-    /// It leads other nodes, or no node leads.
-    Others,
+    is_small && in_flight == 0
 }
 
 impl RaftLogStorage<TypeConfig> for LogStore {
@@ -244,7 +216,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        self.write(Record::Vote((*vote).into()), None).await
+        self.write(Record::Vote((*vote).into())).await
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
@@ -266,8 +238,9 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let records: Vec<Record<'_>> =
             payloads.iter().map(|(id, payload)| Record::Entry { id: *id, payload }).collect();
         let (before, last) = self.add(&records, Acknowledgement::new(callback))?;
-        let (part, in_flight) = (self.part(), self.writer.in_flight());
-        if before.is_empty() && is_inline(part, in_flight, records.len(), self.writer.last_sync()) {
+        let alone = self.alone.load(Ordering::Relaxed);
+        let may_wait = || is_inline(self.writer.in_flight(), records.len(), self.writer.last_sync());
+        if alone && before.is_empty() && may_wait() {
             self.writer.write_inline(last)?;
         } else {
             self.hand_over(before, last).await?;
@@ -275,7 +248,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let bytes = payloads.iter().map(|(_, payload)| payload.len() as u64).sum();
         self.compaction.appended(bytes);
         if let Some((last, _)) = payloads.last()
-            && part != Part::Alone
+            && !alone
         {
             self.retention.appended(last.index, bytes, Instant::now());
         }
@@ -283,13 +256,16 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
-        self.write(Record::Truncate(last.map(record::LogId::from)), None).await
+        self.write(Record::Truncate(last.map(record::LogId::from))).await
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
         let upto = record::LogId::from(upto);
-        let entries = self.reader.image().purge(upto);
-        self.write(Record::Purge(upto), Some((upto.index, entries))).await
+        let purged = (upto.index, self.reader.image().purge(upto));
+        // Returns before the record is durable, because Raft's core waits here, and a purge may be lost: the log then
+        // begins earlier. The writer gives the files free only once the record is durable.
+        let (before, last) = self.add(&[Record::Purge(upto)], Acknowledgement::new(IOFlushed::Noop))?;
+        self.hand_over(before, Write { purged: Some(purged), ..last }).await
     }
 }
 
@@ -308,16 +284,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_entries_with_an_idle_writer_are_inline_unless_others_wait_for_this_node() {
+    fn few_entries_with_an_idle_writer_are_inline() {
         let (slow, fast) = (INLINE_SYNC_MAX, INLINE_SYNC_MAX - Duration::from_nanos(1));
-        for part in [Part::Alone, Part::Follows] {
-            assert!(is_inline(part, 0, 1, slow) && is_inline(part, 0, INLINE_ENTRIES_MAX, slow));
-            assert!(!is_inline(part, 1, 1, fast), "the writer is at the disk");
-            assert!(!is_inline(part, 0, INLINE_ENTRIES_MAX + 1, slow), "many clients wait");
-            assert!(is_inline(part, 0, INLINE_ENTRIES_MAX + 1, fast), "a hand-over takes longer than the sync");
-        }
-        assert!(!is_inline(Part::Others, 0, 1, fast), "others wait for replication");
-        assert!(!is_inline(Part::Follows, 0, 1, INLINE_FOLLOWER_SYNC_MAX), "the disk is slow");
-        assert!(is_inline(Part::Alone, 0, 1, INLINE_FOLLOWER_SYNC_MAX));
+        assert!(is_inline(0, 1, slow) && is_inline(0, INLINE_ENTRIES_MAX, slow));
+        assert!(!is_inline(1, 1, fast), "the writer is at the disk");
+        assert!(!is_inline(0, INLINE_ENTRIES_MAX + 1, slow), "many clients wait");
+        assert!(is_inline(0, INLINE_ENTRIES_MAX + 1, fast), "a hand-over takes longer than the sync");
     }
 }

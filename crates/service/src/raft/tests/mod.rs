@@ -12,6 +12,7 @@ mod older;
 mod on_disk;
 mod refusals;
 mod rounds;
+mod slow_disk;
 mod snapshots;
 mod versions;
 mod writer;
