@@ -12,7 +12,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use openraft::storage::IOFlushed;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 use super::cleaner::Cleaner;
@@ -25,8 +26,12 @@ use crate::store::Journal;
 /// Limit of a frame of the journal in bytes, unless a single record is larger.
 pub(super) const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// Limit of the queue in writes. openraft waits when it is full: a disk that hangs must not fill the memory.
-const QUEUED_MAX: usize = 1024;
+/// Limit of the queue in bytes. Raft's core waits when it is full: a disk that hangs must not fill the memory. It is high,
+/// because Raft's core answers no heartbeats while it waits.
+const QUEUED_BYTES_MAX: usize = 64 << 20;
+
+/// What a write takes in memory beside its records.
+const WRITE_BYTES: usize = size_of::<Queued>();
 
 /// A longer sync is logged as a warning, because clients notice the delay.
 const SLOW: Duration = Duration::from_millis(250);
@@ -43,6 +48,9 @@ pub(super) struct Write {
     pub purged: Option<(u64, Purged)>,
     pub durable: Acknowledgement,
 }
+
+/// A write in the queue, and its part of the limit.
+type Queued = (Write, OwnedSemaphorePermit);
 
 /// Tells openraft that a write is durable. If it is dropped earlier, it tells openraft that the write failed.
 pub(super) struct Acknowledgement(IOFlushed<TypeConfig>);
@@ -147,7 +155,8 @@ pub(super) struct Writer {
     /// Number of writes in the queue that are not durable yet.
     in_flight: Arc<AtomicUsize>,
     last_sync_ns: Arc<AtomicU64>,
-    queue: Option<Sender<Write>>,
+    queue: Option<UnboundedSender<Queued>>,
+    room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -160,10 +169,11 @@ impl Writer {
         let frames = Frames { journal, written, cleaner, fatal, last_sync_ns: last, durable };
         let frames = Arc::new(Mutex::new(frames));
         let in_flight = Arc::new(AtomicUsize::new(0));
-        let (queue, queued) = channel(QUEUED_MAX);
+        let (queue, queued) = unbounded_channel();
+        let room = Arc::new(Semaphore::new(QUEUED_BYTES_MAX));
         let (theirs, count) = (frames.clone(), in_flight.clone());
         let thread = thread::Builder::new().name("writer".to_owned()).spawn(move || run(queued, &theirs, &count))?;
-        Ok(Writer { frames, in_flight, last_sync_ns, queue: Some(queue), thread: Some(thread) })
+        Ok(Writer { frames, in_flight, last_sync_ns, queue: Some(queue), room, thread: Some(thread) })
     }
 
     /// Number of writes in the queue that are not durable yet.
@@ -180,7 +190,11 @@ impl Writer {
     pub async fn hand_over(&self, write: Write) -> io::Result<()> {
         let queue = self.queue.as_ref().expect("taken only in drop");
         self.in_flight.fetch_add(1, Ordering::SeqCst);
-        queue.send(write).await.map_err(|_| stopped())
+        // A write that is larger than the limit waits until the queue is empty.
+        let bytes = (write.records.len() + WRITE_BYTES).min(QUEUED_BYTES_MAX);
+        let bytes = u32::try_from(bytes).expect("the limit fits");
+        let room = self.room.clone().acquire_many_owned(bytes).await.map_err(|_| stopped())?;
+        queue.send((write, room)).map_err(|_| stopped())
     }
 
     /// Writes and syncs on the caller's thread. Nothing must be in flight, or the order would break.
@@ -210,16 +224,17 @@ impl Drop for Writer {
 
 /// The writer thread. It ends with the first failure. The queued writes are then dropped, which reports a failure to
 /// openraft.
-fn run(mut queued: Receiver<Write>, frames: &Mutex<Frames>, in_flight: &AtomicUsize) {
+fn run(mut queued: UnboundedReceiver<Queued>, frames: &Mutex<Frames>, in_flight: &AtomicUsize) {
     let mut next = None;
     while let Some(first) = next.take().or_else(|| queued.blocking_recv()) {
-        let Write { mut records, mut span, mut head, purged, durable } = first;
+        let (Write { mut records, mut span, mut head, purged, durable }, mut room) = first;
         let (mut purged, mut durable) = (Vec::from_iter(purged), vec![durable]);
-        while let Ok(write) = queued.try_recv() {
+        while let Ok((write, its_room)) = queued.try_recv() {
             if records.len() + write.records.len() > FRAME_BYTES_MAX {
-                next = Some(write);
+                next = Some((write, its_room));
                 break;
             }
+            room.merge(its_room);
             records.extend_from_slice(&write.records);
             (span, head) = (Span::join(span, write.span), write.head);
             purged.extend(write.purged);
@@ -233,6 +248,7 @@ fn run(mut queued: Receiver<Write>, frames: &Mutex<Frames>, in_flight: &AtomicUs
         }
         drop(released);
         drop(frames);
+        drop(room);
         // Decreased before openraft is told: if openraft then appends again, it finds nothing in flight.
         in_flight.fetch_sub(durable.len(), Ordering::SeqCst);
         // The last acknowledgement goes first: it covers all earlier ones, so openraft wakes up once.
