@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::errors::MemberError;
 use super::machine::Machine;
 use super::options::Timing;
+use super::pace::{Recent, slow_round_trips};
 use super::peers::{Confirmed, Peers, in_ms};
 use super::rounds::{Confirmation, Rounds};
 use super::types::{Membership as StoredMembership, TypeConfig};
@@ -36,6 +37,8 @@ pub struct Group {
     pub peers: Peers,
     pub timing: Timing,
     pub rounds: Rounds,
+    /// How long syncs of the log took lately.
+    pub syncs: Arc<Recent>,
     /// Held while the members change.
     pub changing: Arc<tokio::sync::Mutex<()>>,
     /// The cluster that has called this node since it started, while it was empty. Held while the node becomes part of
@@ -164,13 +167,15 @@ pub(super) fn is_joint(membership: &StoredMembership) -> bool {
 }
 
 impl Group {
-    /// Why members get no entries from this node, if it leads, although they answer: sentences without a subject.
+    /// What this node, if it leads, has to say of members: why they get no entries although they answer, or that they answer
+    /// late. Sentences without a subject.
     pub fn remarks(&self) -> BTreeMap<u64, String> {
         let metrics = self.metrics();
         if metrics.state != ServerState::Leader {
             return BTreeMap::new();
         }
-        let remark = |id: u64| self.peers.set_back(id).map(|why| (id, why.to_owned()));
+        let late = |id: u64| slow_round_trips(self.peers.round_trip(id)?, self.timing);
+        let remark = |id: u64| Some((id, self.peers.set_back(id).map(str::to_owned).or_else(|| late(id))?));
         metrics.membership_config.nodes().filter_map(|(id, _)| remark(*id)).collect()
     }
 }

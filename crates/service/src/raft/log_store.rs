@@ -21,6 +21,7 @@ use super::compaction::Compaction;
 use super::edge;
 use super::log::{Head, Image, Span};
 use super::log_reader::{Evictor, LogReader};
+use super::pace::Recent;
 use super::retention::Retention;
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
 use super::writer::{Acknowledgement, Durable, FRAME_BYTES_MAX, Write, Writer};
@@ -118,6 +119,11 @@ impl LogStore {
 
     pub(super) fn evictor(&self) -> Evictor {
         Evictor::new(self.reader.clone(), self.durable.clone())
+    }
+
+    /// How long syncs took lately.
+    pub(super) fn syncs(&self) -> Arc<Recent> {
+        self.writer.syncs()
     }
 
     /// True if the node belongs to no group yet: it has no log and has never voted.

@@ -16,6 +16,7 @@ use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known, name};
 use super::joining::why_silent;
 use super::node::{Node, node_status};
+use super::pace::slow_syncs;
 use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
 use super::rounds::is_majority;
 use super::types::TypeConfig;
@@ -42,7 +43,7 @@ pub struct Member {
     pub lag: Option<u64>,
     /// When this node last heard of it.
     pub heard_ms_ago: Option<u64>,
-    /// Why the leader sends it nothing although it answers: a sentence without a subject, or nothing.
+    /// Why the leader sends it nothing although it answers, or what is too slow: a sentence without a subject, or nothing.
     pub remark: String,
     /// What it says about itself, or a sentence why it says nothing.
     pub says: Result<NodeStatus, String>,
@@ -293,9 +294,12 @@ impl Node {
                 }
             }
         });
+        let several = membership.nodes().count() > 1;
         let (mut members, mut remarks) = futures::future::join(join_all(members), remarks).await;
         for member in &mut members {
-            member.remark = remarks.remove(&member.id).unwrap_or_default();
+            let syncs = member.says.as_ref().ok().map(|says| Duration::from_millis(says.sync_ms));
+            let slow = || slow_syncs(syncs.filter(|_| several)?, self.group.timing);
+            member.remark = remarks.remove(&member.id).or_else(slow).unwrap_or_default();
         }
         members
     }
@@ -324,7 +328,7 @@ impl Node {
     async fn ask(&self, id: u64, record: &NodeRecord) -> (Result<NodeStatus, String>, Vec<Announcement>) {
         let peers = &self.group.peers;
         if id == self.id() {
-            return (Ok(node_status(&self.group.raft)), peers.announced());
+            return (Ok(node_status(&self.group)), peers.announced());
         }
         let peer = peers.get(id, record);
         let asked = (peer.call(Request::Status, STATUS_MAX), peer.call(Request::Announced, STATUS_MAX));

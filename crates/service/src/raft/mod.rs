@@ -28,6 +28,7 @@ mod machine;
 mod members;
 mod node;
 mod options;
+mod pace;
 mod peers;
 mod receipt;
 mod records;

@@ -202,6 +202,7 @@ impl Node {
         if !log.is_empty() {
             check_data(&peers, &others).await?;
         }
+        let syncs = log.syncs();
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let (metrics, theirs) = (raft.metrics(), rounds.clone());
         peers.set_confirmed(move || confirmed(&metrics.borrow_watched(), &theirs));
@@ -218,7 +219,8 @@ impl Node {
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), peers.clone(), alone, retention, evictor));
         let (changing, adopted) = (Arc::default(), Arc::default());
-        let group = Group { raft: raft.clone(), peers, timing, rounds, changing, adopted };
+        let group = Group { raft: raft.clone(), peers, timing, rounds, syncs, changing, adopted };
+        tasks.spawn(group.clone().watch_pace());
         tasks.spawn(group.clone().confirm_at_each_heartbeat());
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
@@ -440,8 +442,8 @@ fn role(state: ServerState) -> Role {
 }
 
 /// What this node says about itself to other nodes.
-pub(super) fn node_status(raft: &Raft<TypeConfig, Machine>) -> NodeStatus {
-    let receiver = raft.metrics();
+pub(super) fn node_status(group: &Group) -> NodeStatus {
+    let receiver = group.raft.metrics();
     let metrics = receiver.borrow_watched();
     NodeStatus {
         role: role(metrics.state),
@@ -451,6 +453,7 @@ pub(super) fn node_status(raft: &Raft<TypeConfig, Machine>) -> NodeStatus {
         applied: metrics.last_applied.map(|id| id.index),
         leader: metrics.current_leader,
         voted_for: metrics.vote.leader_id.voted_for,
+        sync_ms: peers::in_ms(group.syncs.longest()),
     }
 }
 

@@ -189,7 +189,7 @@ mod tests {
 
     fn status(role: Role, term: u64, last_log: u64, leader: Option<u64>, voted_for: u64) -> NodeStatus {
         let (last_log, commit, applied) = (Some(last_log), Some(last_log), Some(last_log));
-        NodeStatus { role, term, last_log, commit, applied, leader, voted_for }
+        NodeStatus { role, term, last_log, commit, applied, leader, voted_for, sync_ms: 1 }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use tracing::warn;
 use super::cleaner::Cleaner;
 use super::log::{Head, Purged, Span};
 use super::log_store::Fatal;
+use super::pace::Recent;
 use super::types::TypeConfig;
 use crate::format::record::LogId;
 use crate::store::Journal;
@@ -88,6 +89,7 @@ struct Frames {
     cleaner: Cleaner,
     fatal: Fatal,
     last_sync_ns: Arc<AtomicU64>,
+    syncs: Arc<Recent>,
     durable: Durable,
 }
 
@@ -120,6 +122,7 @@ impl Frames {
         let synced = journal.append(records, marks, || before.encode()).and_then(|()| self.cleaner.check());
         let took = began.elapsed();
         self.last_sync_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.syncs.note(took);
         if took >= SLOW {
             warn!(took_ms = took.as_millis() as u64, bytes = records.len(), "a sync of the log was slow");
         }
@@ -155,6 +158,7 @@ pub(super) struct Writer {
     /// Number of writes in the queue that are not durable yet.
     in_flight: Arc<AtomicUsize>,
     last_sync_ns: Arc<AtomicU64>,
+    syncs: Arc<Recent>,
     queue: Option<UnboundedSender<Queued>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
@@ -165,15 +169,16 @@ impl Writer {
     pub fn start(journal: Journal, written: Head, durable: Durable, fatal: Fatal) -> io::Result<Writer> {
         let cleaner = Cleaner::start(fatal.clone())?;
         let last_sync_ns = Arc::new(AtomicU64::new(u64::MAX));
-        let (journal, last) = (Some(journal), last_sync_ns.clone());
-        let frames = Frames { journal, written, cleaner, fatal, last_sync_ns: last, durable };
+        let syncs = Arc::new(Recent::default());
+        let (journal, last, noted) = (Some(journal), last_sync_ns.clone(), syncs.clone());
+        let frames = Frames { journal, written, cleaner, fatal, last_sync_ns: last, syncs: noted, durable };
         let frames = Arc::new(Mutex::new(frames));
         let in_flight = Arc::new(AtomicUsize::new(0));
         let (queue, queued) = unbounded_channel();
         let room = Arc::new(Semaphore::new(QUEUED_BYTES_MAX));
         let (theirs, count) = (frames.clone(), in_flight.clone());
         let thread = thread::Builder::new().name("writer".to_owned()).spawn(move || run(queued, &theirs, &count))?;
-        Ok(Writer { frames, in_flight, last_sync_ns, queue: Some(queue), room, thread: Some(thread) })
+        Ok(Writer { frames, in_flight, last_sync_ns, syncs, queue: Some(queue), room, thread: Some(thread) })
     }
 
     /// Number of writes in the queue that are not durable yet.
@@ -184,6 +189,11 @@ impl Writer {
     /// Duration of the last sync; [`u64::MAX`] nanoseconds if there was none yet.
     pub fn last_sync(&self) -> Duration {
         Duration::from_nanos(self.last_sync_ns.load(Ordering::Relaxed))
+    }
+
+    /// How long syncs took lately.
+    pub fn syncs(&self) -> Arc<Recent> {
+        self.syncs.clone()
     }
 
     /// Queues a write, behind all earlier ones. Waits only if the queue is full.

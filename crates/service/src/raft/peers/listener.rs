@@ -275,7 +275,7 @@ impl Door {
                 Reply { id, answer }
             }),
             Request::Status => {
-                let status: NodeStatus = node_status(&raft);
+                let status: NodeStatus = node_status(&self.group);
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Status(status) }))
             }
             Request::Announced => {

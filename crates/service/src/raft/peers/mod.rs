@@ -30,6 +30,7 @@ use crate::raft::log_store::Warn;
 use crate::raft::rounds::Rounds;
 use crate::store::Identity;
 
+pub(super) use limiter::Limiter;
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;
 #[cfg(test)]
@@ -253,6 +254,11 @@ impl Peers {
     /// True if the other node has said that this one is no member of its cluster. It may have said so long ago.
     pub(super) fn is_excluded_by(&self, id: u64) -> bool {
         lock(&self.0.heard).get(&id).is_some_and(|heard| heard.excludes())
+    }
+
+    /// The longest time that the answer of a node to a round took lately.
+    pub(super) fn round_trip(&self, id: u64) -> Option<Duration> {
+        lock(&self.0.peers).get(&id).map(|peer| peer.round_trip())
     }
 
     /// What is wrong with a node that this leader sends nothing because it was set back.

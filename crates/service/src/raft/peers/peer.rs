@@ -18,6 +18,7 @@ use super::heard::Heard;
 use super::link::{self, Link, Reader, Writer};
 use super::progress::Progress;
 use super::wire::{self, Answer, Call, Hello, LinkError, Purpose, Reply, Request};
+use crate::raft::pace::Recent;
 
 /// The pause after a failed attempt grows from the first to the second of these.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
@@ -53,6 +54,8 @@ struct State {
     /// The Hello to this peer.
     hello: Box<dyn Fn(Purpose) -> Hello + Send + Sync>,
     heard: Arc<Heard>,
+    /// How long answers to rounds took lately.
+    round_trips: Recent,
     /// The last append on this connection that was answered, and 1; 0 if there is none.
     answered: AtomicU64,
     inner: Mutex<Inner>,
@@ -85,7 +88,8 @@ impl Peer {
     ) -> Peer {
         let (queue, queued) = mpsc::channel(QUEUED_MAX);
         let inner = Mutex::new(Inner { address, ..Inner::default() });
-        let state = Arc::new(State { hello: Box::new(hello), heard, answered: AtomicU64::new(0), inner });
+        let (hello, round_trips) = (Box::new(hello), Recent::default());
+        let state = Arc::new(State { hello, heard, round_trips, answered: AtomicU64::new(0), inner });
         let task = tokio::spawn(run(id, state.clone(), queued));
         Peer { id, queue, next_call: AtomicU64::new(0), state, task }
     }
@@ -132,6 +136,11 @@ impl Peer {
     /// Why there is no connection.
     pub fn last_error(&self) -> Option<LinkError> {
         self.state.inner().last_error.clone()
+    }
+
+    /// The longest time that its answer to a round took lately.
+    pub fn round_trip(&self) -> Duration {
+        self.state.round_trips.longest()
     }
 
     /// The last append on this connection that was answered.
@@ -273,7 +282,10 @@ async fn read(mut reader: Reader, state: &State, unanswered: &Unanswered) -> Lin
                 if let Answer::Appended(_) = answer {
                     state.answered.store(id + 1, Ordering::Relaxed);
                 }
-                if let Some((_, waits)) = lock(unanswered).remove(&id) {
+                if let Some((sent, waits)) = lock(unanswered).remove(&id) {
+                    if let Answer::Follows(_) = answer {
+                        state.round_trips.note(sent.elapsed());
+                    }
                     // The send fails if the caller no longer waits.
                     let _ = waits.send(Ok(answer));
                 }

@@ -347,6 +347,8 @@ pub struct NodeStatus {
     pub leader: Option<u64>,
     /// The node that it voted for in this term.
     pub voted_for: u64,
+    /// The longest sync of its log in the last ten to twenty seconds.
+    pub sync_ms: u64,
 }
 
 /// The frames of a connection for a snapshot, all from the dialling side.
