@@ -1,5 +1,7 @@
 //! The cluster, as people see it: pure functions over what the members say.
 
+use std::collections::BTreeSet;
+
 use baton_types::views::{self, Cluster, Joining};
 
 use super::joining::distinct;
@@ -17,7 +19,8 @@ impl Node {
             Leadership::Leads { .. } => Some(self.id()),
             Leadership::DoesNotLead { leader } => leader,
         };
-        cluster(self.cluster(), self.id(), leader, &self.group.peers.waits(), &members)
+        let halves = self.group.metrics().membership_config.get_joint_config().clone();
+        cluster(self.cluster(), self.id(), leader, &self.group.peers.waits(), &members, &halves)
     }
 
     /// A sentence if the leader says that this node is no member of the cluster any more. A leader of an earlier term may
@@ -30,8 +33,15 @@ impl Node {
     }
 }
 
-/// `waits`: for what this node waits, if it is no member yet.
-fn cluster(id: u64, me: u64, leader: Option<u64>, waits: &str, members: &[Member]) -> Cluster {
+/// `waits`: for what this node waits, if it is no member yet. `halves`: the voters; two sets while they change.
+fn cluster(
+    id: u64,
+    me: u64,
+    leader: Option<u64>,
+    waits: &str,
+    members: &[Member],
+    halves: &[BTreeSet<u64>],
+) -> Cluster {
     let last_log = leader.and_then(|leader| says(members, leader)).and_then(|says| says.last_log);
     let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, leader, last_log, member)).collect();
     shown.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
@@ -44,6 +54,7 @@ fn cluster(id: u64, me: u64, leader: Option<u64>, waits: &str, members: &[Member
         no_leader: match members.iter().find(|member| leaves_out(member)) {
             _ if leader.is_some() => String::new(),
             Some(member) => no_member(member),
+            None if is_member(me) && halves.len() > 1 => no_leader(me, &shown) + &half_made(&shown, halves),
             None if is_member(me) => no_leader(me, &shown),
             None if !waits.is_empty() => format!("this node is no member of a cluster yet; it {waits}"),
             None => match members.first() {
@@ -164,6 +175,28 @@ fn no_leader(me: u64, members: &[views::Member]) -> String {
     }
 }
 
+/// What finishes a change of the voters that a dead node has stopped.
+fn half_made(members: &[views::Member], halves: &[BTreeSet<u64>]) -> String {
+    let names = |half: &BTreeSet<u64>, pick: &dyn Fn(&views::Member) -> bool| {
+        let picked = members.iter().filter(|member| half.contains(&member.id) && pick(member));
+        picked.map(|member| member.name.as_str()).collect::<Vec<&str>>().join(", ")
+    };
+    let silent = |member: &views::Member| !member.error.is_empty();
+    let lacks = |half: &&BTreeSet<u64>| {
+        let answer = members.iter().filter(|member| half.contains(&member.id) && !silent(member)).count();
+        answer <= half.len() / 2
+    };
+    let sets: Vec<String> = halves.iter().map(|half| format!("({})", names(half, &|_| true))).collect();
+    let sentence = format!(
+        "; a change of the voters is half made, and until it is finished each of {} needs a majority",
+        sets.join(" and ")
+    );
+    match halves.iter().find(lacks) {
+        Some(half) => sentence + &format!("; start {} to finish it", names(half, &silent)),
+        None => sentence,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +235,7 @@ mod tests {
         let waits = |node, name| Announcement { node, record: record(name), formats: (2, 2) };
         members[0].announced = vec![waits(9, "e"), waits(8, "d"), waits(1, "c")];
         members[2].announced = vec![waits(8, "d")];
-        let seen = cluster(5, 1, Some(3), "", &members);
+        let seen = cluster(5, 1, Some(3), "", &members, &[]);
         let line = |member: &views::Member| (member.name.clone(), member.lag, member.heard_ms_ago, member.role.clone());
         let lines: Vec<_> = seen.members.iter().map(line).collect();
         let expected = [
@@ -224,14 +257,29 @@ mod tests {
             member(2, "b", Err("it did not answer for 500 ms")),
         ];
         (members[0].lag, members[1].lag) = (Some(0), Some(3));
-        let lags = |leader| cluster(5, 1, leader, "", &members).members.into_iter().map(|member| member.lag);
+        let lags = |leader| cluster(5, 1, leader, "", &members, &[]).members.into_iter().map(|member| member.lag);
         assert_eq!(lags(Some(1)).collect::<Vec<_>>(), [Some(0), Some(3)]);
         assert_eq!(lags(None).collect::<Vec<_>>(), [None, None], "the others may have a leader");
     }
 
     #[test]
+    fn a_change_that_cannot_finish_names_who_finishes_it() {
+        let members = [
+            member(1, "a", Ok(status(Role::Leader, 4, 9, Some(1), 1))),
+            member(2, "b", Ok(status(Role::Follower, 4, 9, Some(1), 1))),
+            member(3, "c", Err("no connection to c:1: refused")),
+        ];
+        let halves = [BTreeSet::from([1, 2, 3]), BTreeSet::from([1, 3])];
+        let why = cluster(5, 1, None, "", &members, &halves).no_leader;
+        let expected = "; a change of the voters is half made, and until it is finished each of (a, b, c) and (a, c) needs a \
+                        majority; start c to finish it";
+        assert!(why.starts_with("2 of 3 voters answer") && why.ends_with(expected), "{why}");
+        assert_eq!(cluster(5, 1, Some(1), "", &members, &halves).no_leader, "");
+    }
+
+    #[test]
     fn a_sentence_says_why_there_is_no_leader() {
-        let why = |members: &[Member]| cluster(5, 1, None, "", members).no_leader;
+        let why = |members: &[Member]| cluster(5, 1, None, "", members, &[]).no_leader;
         let down = "no connection to b:1: refused";
         let mut members = vec![
             member(1, "a", Ok(status(Role::Candidate, 4, 9, None, 1))),
@@ -280,7 +328,7 @@ mod tests {
             why(&members)
         );
         assert_eq!(why(&[]), "this node is no member of a cluster yet");
-        let waits = cluster(5, 1, None, "waits for b (it is down)", &[]).no_leader;
+        let waits = cluster(5, 1, None, "waits for b (it is down)", &[], &[]).no_leader;
         assert_eq!(waits, "this node is no member of a cluster yet; it waits for b (it is down)");
     }
 }
