@@ -72,7 +72,7 @@ pub struct Open {
 pub struct Request {
     /// From 1 on, each once. A repeated number is a retry, and is applied once.
     pub number: u64,
-    /// The client has seen every answer up to this number, except the missing ones.
+    /// The client has seen every answer up to this number, except the missing ones. Below `number`.
     pub seen: u64,
     /// Ascending, each below `number` and not above `seen`.
     pub missing: Vec<u64>,

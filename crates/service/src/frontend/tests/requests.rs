@@ -32,6 +32,24 @@ fn what_makes_no_sense_is_refused_without_the_log() {
     assert!(node.proposed.is_empty() && node.listens(1));
 }
 
+/// The state would ignore it, because its client does not wait for an answer.
+#[test]
+fn a_request_whose_own_answer_was_seen_is_refused_without_the_log() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    for (number, seen) in [(1, 1), (1, 2), (7, u64::MAX)] {
+        node.hears(1, ToServer::Request(Request { number, seen, missing: Vec::new(), operation: acquire("a") }));
+        let why = format!(
+            "request {number} says that the answers up to {seen} were seen; it can only say so of earlier requests"
+        );
+        assert_eq!(node.said(), [answer(1, number, words::refuse(Refusal::Invalid, why))]);
+    }
+    assert!(node.proposed.is_empty() && node.listens(1));
+    node.acquire(1, 1, "a");
+    node.apply_all();
+    assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
+}
+
 /// A client that pipelines delays only itself: requests beyond its window are parked, and requests of other clients
 /// come in between.
 #[test]
