@@ -212,7 +212,7 @@ pub struct Refused {
     pub refusal: Refusal,
     /// One sentence for people.
     pub message: String,
-    /// For a deadlock: each owner waits for the next one, and the last for the first.
+    /// For a deadlock: each owner waits for the next one, and the last for the first. The message does not repeat it.
     pub cycle: Vec<Wait>,
 }
 
@@ -250,7 +250,8 @@ pub enum Refusal {
     Unknown,
 }
 
-/// A step of a cycle: this owner waits for this lock. The next owner holds the lock, or gets it earlier.
+/// A step of a cycle: this owner waits for this lock. The next owner holds the lock, or gets it earlier. The server cuts
+/// long labels and names of a long cycle; they end with an ellipsis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub owner: u64,

@@ -1,6 +1,6 @@
 //! The requests of a session, and that one session does not delay another.
 
-use baton_types::frames::CancelOutcome;
+use baton_types::frames::{CancelOutcome, Wait};
 
 use super::*;
 
@@ -48,6 +48,24 @@ fn a_request_whose_own_answer_was_seen_is_refused_without_the_log() {
     node.acquire(1, 1, "a");
     node.apply_all();
     assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
+}
+
+/// The client puts the cycle into words, so the sentence does not repeat it.
+#[test]
+fn a_refused_deadlock_has_its_cycle_once() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    let of = |owner: u64, name: &str| match acquire(name) {
+        Operation::Acquire(acquire) => Operation::Acquire(Acquire { owner, ..acquire }),
+        other => other,
+    };
+    let asks = [of(1, "one"), of(2, "two"), of(1, "two"), of(2, "one")];
+    (1..).zip(asks).for_each(|(number, operation)| node.request(1, number, operation));
+    node.apply_all();
+    let wait = |owner, lock: &str| Wait { owner, label: "label 9".to_owned(), lock: lock.into() };
+    let (message, cycle) = ("the request would wait for itself".to_owned(), vec![wait(2, "one"), wait(1, "two")]);
+    let refused = Answer::Refused(Refused { refusal: Refusal::Deadlock, message, cycle });
+    assert_eq!(node.said().pop(), Some(answer(1, 4, refused)));
 }
 
 /// A client that pipelines delays only itself: requests beyond its window are parked, and requests of other clients
