@@ -108,7 +108,8 @@ pub enum AcquireError {
     /// The owner of the request would wait for itself.
     #[error("the request would wait for itself: {}", in_words(.cycle))]
     Deadlock {
-        /// The owners that wait for each other. The last one waits for the first.
+        /// The owners that wait for each other. The last one waits for the first. Long labels and names of a long cycle
+        /// end with an ellipsis.
         cycle: Vec<Wait>,
     },
     /// The session or the lock was lost before the caller could use the lock.

@@ -4,6 +4,7 @@ mod calls;
 mod reports;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use baton_types::frames::{Malformed, ToClient, ToServer};
+use baton_types::frames::{Malformed, ToServer};
 use baton_types::limits::ServerLimits;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tracing::{debug, info, trace, warn};
 
 use crate::clock;
-use crate::frontend::{CallId, Closing, ConnectionId, Frontend, Output, Reply, RoundId, StreamId};
+use crate::frontend::{CallId, ConnectionId, Frontend, Output, Reply, RoundId, StreamId};
 use crate::notes;
 use crate::raft::{Node, OnApply, Options};
 use crate::replica::{Leadership, Replica};
@@ -25,16 +26,13 @@ use crate::state::{Caller, Command, Entry, State};
 use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
 pub use calls::{Aged, CallError, Reading};
 pub use reports::Reports;
+pub use waiting::Heard;
 
 /// How often the host checks whether the replica can still serve, and how much space is free.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The time that another node has to take over when this one stops.
 const HAND_OVER_MAX: Duration = Duration::from_secs(1);
-
-/// The most frames that may wait until a client reads them. Beyond it the server ends the stream. The client then
-/// reconnects and asks again; the state has kept the answers.
-const FRAMES_WAITING_MAX: usize = 4096;
 
 /// A replica with its front end.
 pub struct Host<R: Replica = Node> {
@@ -55,9 +53,6 @@ impl From<NeverLed> for OpenError {
         OpenError::Raft(never.to_string())
     }
 }
-
-/// The frames for the client of a stream; the last item says why the stream ends.
-pub type Heard = mpsc::Receiver<Result<ToClient, Closing>>;
 
 /// Why a host ended without a call of [`Host::stop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +85,7 @@ struct Inner {
 
 /// The channels to the client of a stream.
 struct Speaker {
-    frames: mpsc::Sender<Result<ToClient, Closing>>,
+    frames: waiting::Frames,
     listen: Arc<Notify>,
     /// Dropping this resolves [`Stream::ended`].
     _alive: watch::Sender<()>,
@@ -197,9 +192,7 @@ impl<R: Replica> Shell<R> {
                 tokio::spawn(async move { shell.round(round).await });
             }
             Output::Say { stream, said } => {
-                // The last place in the channel is reserved for the reason why the stream ends.
-                let is_said = |to: &Speaker| to.frames.capacity() > 1 && to.frames.try_send(Ok(said)).is_ok();
-                let is_slow = inner.streams.get(&stream).is_some_and(|to| !is_said(to));
+                let is_slow = inner.streams.get(&stream).is_some_and(|to| !to.frames.say(said));
                 if is_slow {
                     inner.frontend.stream_slow(stream);
                 }
@@ -212,8 +205,7 @@ impl<R: Replica> Shell<R> {
             Output::Close { stream, why } => {
                 debug!(stream = stream.0, %why, "a stream ends");
                 if let Some(speaker) = inner.streams.remove(&stream) {
-                    // The stream ends even if the channel is full.
-                    let _ = speaker.frames.try_send(Err(why));
+                    speaker.frames.close(why);
                 }
             }
             Output::Reply { call, reply } => {
@@ -298,7 +290,7 @@ impl<R: Replica> Host<R> {
         let shell = self.shell.clone();
         let id = StreamId(shell.next_id());
         debug!(stream = id.0, connection = connection.0, from = from.map(tracing::field::display), "a stream begins");
-        let (frames, heard) = mpsc::channel(FRAMES_WAITING_MAX);
+        let (frames, heard) = waiting::channel();
         let (alive, ended) = watch::channel(());
         let listen = Arc::new(Notify::new());
         let mut inner = shell.inner();

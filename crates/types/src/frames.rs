@@ -72,7 +72,7 @@ pub struct Open {
 pub struct Request {
     /// From 1 on, each once. A repeated number is a retry, and is applied once.
     pub number: u64,
-    /// The client has seen every answer up to this number, except the missing ones.
+    /// The client has seen every answer up to this number, except the missing ones. Below `number`.
     pub seen: u64,
     /// Ascending, each below `number` and not above `seen`.
     pub missing: Vec<u64>,
@@ -212,7 +212,7 @@ pub struct Refused {
     pub refusal: Refusal,
     /// One sentence for people.
     pub message: String,
-    /// For a deadlock: each owner waits for the next one, and the last for the first.
+    /// For a deadlock: each owner waits for the next one, and the last for the first. The message does not repeat it.
     pub cycle: Vec<Wait>,
 }
 
@@ -250,7 +250,8 @@ pub enum Refusal {
     Unknown,
 }
 
-/// A step of a cycle: this owner waits for this lock. The next owner holds the lock, or gets it earlier.
+/// A step of a cycle: this owner waits for this lock. The next owner holds the lock, or gets it earlier. The server cuts
+/// long labels and names of a long cycle; they end with an ellipsis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub owner: u64,

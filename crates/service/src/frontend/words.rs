@@ -35,6 +35,7 @@ pub fn open(open: frames::Open, caller: Caller) -> Result<sessions::Open, Invali
 pub fn request(session: SessionId, request: frames::Request, caller: Caller) -> Result<Request, Invalid> {
     let frames::Request { number, seen, missing, operation } = request;
     sessions::limits::check_number(number)?;
+    sessions::limits::check_seen_is_earlier(number, seen)?;
     sessions::limits::check_seen(number, seen, &missing)?;
     let operation = match operation {
         Operation::Close => state::Operation::Close,

@@ -8,7 +8,6 @@ use baton_api::v1;
 use baton_api::v1::locks_server::Locks;
 use baton_types::frames::{Malformed, Part};
 use baton_types::views::Page;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -39,7 +38,7 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         let from = client_address(request.metadata(), &peer);
         let (stream, heard) = self.0.stream(peer.connection, from);
         tokio::spawn(pass_on(stream, request.into_inner()));
-        let said = ReceiverStream::new(heard).map_while(|said| match said {
+        let said = heard.map_while(|said| match said {
             Ok(said) => Some(Ok(to_client(said))),
             // The client has received Ended, so no error follows.
             Err(Closing::Ended) => None,

@@ -1,10 +1,14 @@
 //! The front end on a real log: clients receive its frames in order, and nothing is left behind.
 
-use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret};
-
 use std::sync::RwLock;
 
+use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient};
+use baton_types::limits::NAME_BYTES_MAX;
+use prost::Message;
+use tokio::sync::mpsc;
+
 use super::*;
+use crate::frontend::Closing;
 use crate::listing::ListLocks;
 use crate::replica::{Role, Status};
 use crate::state::Outcome;
@@ -215,4 +219,45 @@ async fn a_leader_that_lost_its_majority_for_a_moment_begins_to_lead_again() {
     let mut client = TestClient::open(&host, 8).await;
     assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
     runs.abort();
+}
+
+/// The longest names, so that their escaped form is long too.
+fn long_name(number: u64) -> Vec<u8> {
+    let mut name = vec![0xff; NAME_BYTES_MAX];
+    name[..8].copy_from_slice(&number.to_be_bytes());
+    name
+}
+
+fn of_owner(owner: u64, name: Vec<u8>) -> Operation {
+    let (mode, parent, timeout_ms) = (Mode::Exclusive, None, None);
+    Operation::Acquire(Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms: 0 })
+}
+
+/// The client repeats an acquire that is refused as a deadlock, and does not read the refusals.
+#[tokio::test]
+async fn a_client_that_does_not_read_its_refusals_costs_few_bytes() {
+    const OWNERS: u64 = 32;
+    const REPEATS: u64 = 1_000;
+    let host = host(&FakeDisk::default()).await;
+    let mut client = TestClient::open(&host, 7).await;
+    for owner in 1..=OWNERS {
+        let granted = client.answer(owner, of_owner(owner, long_name(owner))).await;
+        assert_eq!(granted, Answer::Granted { fence: owner });
+    }
+    for owner in 1..OWNERS {
+        client.request(OWNERS + owner, of_owner(owner, long_name(owner + 1))).await;
+    }
+    for _ in 0..REPEATS {
+        client.request(2 * OWNERS, of_owner(OWNERS, long_name(1))).await;
+    }
+    let mut bytes = 0;
+    let end = loop {
+        match tokio::time::timeout(LONG, client.heard.recv()).await.expect("the stream ends") {
+            Some(Ok(said)) => bytes += baton_api::convert::to_client(said).encoded_len(),
+            end => break end,
+        }
+    };
+    assert_eq!(end, Some(Err(Closing::Slow)));
+    assert!((100_000..=256 << 10).contains(&bytes), "{bytes} bytes waited for a client that does not read");
+    host.shutdown().await;
 }

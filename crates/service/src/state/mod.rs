@@ -21,7 +21,8 @@
 //!   our own indices is broken; it ends the process.
 //! - **Bytes on disk outlive us**: the same entries must lead to the same state in every later version, because clients
 //!   have received the answers. A different decision needs a new command. The texts of `Invalid` are part of the kept
-//!   answers, so they must not change either.
+//!   answers, so they must not change either. Only labels and names in an answer may be cut: see
+//!   `locks::limits::CYCLE_BYTES_MAX`.
 //! - A clone is cheap, because all maps are persistent (shared). A reader takes a clone, and blocks no other thread.
 //!   (While a clone lives, the first change of a lock copies the line of its claims: about 10 ns per claim.)
 

@@ -101,6 +101,16 @@ pub enum Answer {
     Locks(locks::Answer),
 }
 
+impl Answer {
+    /// The answer as this version keeps it, in few bytes. An older version may have kept more.
+    pub(super) fn shortened(self) -> Self {
+        match self {
+            Answer::Locks(answer) => Answer::Locks(answer.shortened()),
+            answer => answer,
+        }
+    }
+}
+
 impl From<locks::Answer> for Answer {
     fn from(answer: locks::Answer) -> Self {
         Answer::Locks(answer)

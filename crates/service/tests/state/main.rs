@@ -8,6 +8,7 @@ mod deadlocks;
 mod delays;
 mod ended;
 mod gate;
+mod kept;
 mod locks;
 mod missing;
 mod model;

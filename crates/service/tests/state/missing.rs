@@ -134,6 +134,22 @@ fn missing_answers_that_make_no_sense_are_refused() {
     "#]]);
 }
 
+/// The front end refuses such a request, but a log of an older version may have it. There it does nothing.
+#[test]
+fn an_old_request_whose_own_answer_was_seen_still_does_nothing() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        acquire a 1 one x seen 1
+        acquire a 1 one x seen 1
+        acquire a 3 two x seen 9
+        release a 4 3 seen 4
+        acquire a 9 nine x seen 9
+        session a
+            A, ttl 10000 ms, holds [], waits []
+    "#]]);
+}
+
 /// A request of a client that has seen all earlier answers, except these.
 fn request_missing(number: u64, missing: Vec<u64>, operation: locks::Operation) -> Command {
     match request(session("a"), number, number - 1, operation) {

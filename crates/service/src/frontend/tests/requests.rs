@@ -1,6 +1,6 @@
 //! The requests of a session, and that one session does not delay another.
 
-use baton_types::frames::CancelOutcome;
+use baton_types::frames::{CancelOutcome, Wait};
 
 use super::*;
 
@@ -30,6 +30,42 @@ fn what_makes_no_sense_is_refused_without_the_log() {
     node.request(1, 2, Operation::Release { acquire: 2 });
     assert_eq!(refusal(&node.said()), Refusal::Invalid);
     assert!(node.proposed.is_empty() && node.listens(1));
+}
+
+/// The state would ignore it, because its client does not wait for an answer.
+#[test]
+fn a_request_whose_own_answer_was_seen_is_refused_without_the_log() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    for (number, seen) in [(1, 1), (1, 2), (7, u64::MAX)] {
+        node.hears(1, ToServer::Request(Request { number, seen, missing: Vec::new(), operation: acquire("a") }));
+        let why = format!(
+            "request {number} says that the answers up to {seen} were seen; it can only say so of earlier requests"
+        );
+        assert_eq!(node.said(), [answer(1, number, words::refuse(Refusal::Invalid, why))]);
+    }
+    assert!(node.proposed.is_empty() && node.listens(1));
+    node.acquire(1, 1, "a");
+    node.apply_all();
+    assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
+}
+
+/// The client puts the cycle into words, so the sentence does not repeat it.
+#[test]
+fn a_refused_deadlock_has_its_cycle_once() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    let of = |owner: u64, name: &str| match acquire(name) {
+        Operation::Acquire(acquire) => Operation::Acquire(Acquire { owner, ..acquire }),
+        other => other,
+    };
+    let asks = [of(1, "one"), of(2, "two"), of(1, "two"), of(2, "one")];
+    (1..).zip(asks).for_each(|(number, operation)| node.request(1, number, operation));
+    node.apply_all();
+    let wait = |owner, lock: &str| Wait { owner, label: "label 9".to_owned(), lock: lock.into() };
+    let (message, cycle) = ("the request would wait for itself".to_owned(), vec![wait(2, "one"), wait(1, "two")]);
+    let refused = Answer::Refused(Refused { refusal: Refusal::Deadlock, message, cycle });
+    assert_eq!(node.said().pop(), Some(answer(1, 4, refused)));
 }
 
 /// A client that pipelines delays only itself: requests beyond its window are parked, and requests of other clients

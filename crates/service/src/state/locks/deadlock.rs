@@ -28,9 +28,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use smallvec::SmallVec;
 
-use super::limits::CYCLE_SHOWN_MAX;
 use super::lock::Lock;
-use super::{Claim, LockName, Locks, Mode, Ticket, WaitFor, names};
+use super::{Claim, LockName, Locks, Mode, Ticket, WaitFor, cycle, names};
 use crate::state::sessions::Sessions;
 use crate::state::{OwnerId, SessionId};
 
@@ -49,7 +48,7 @@ impl Locks {
         let steps = graph.cycle(new.owner)?;
         let in_words =
             |Step { owner, session, lock }| WaitFor { owner, label: sessions.label(session).to_owned(), lock };
-        Some(steps.into_iter().take(CYCLE_SHOWN_MAX).map(in_words).collect())
+        Some(cycle::shown(steps.into_iter().map(in_words)))
     }
 
     fn nobody_can_wait_for(&self, new: &Claim) -> bool {

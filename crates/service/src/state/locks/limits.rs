@@ -16,6 +16,8 @@ pub const HISTORY_OF_LOCK_MAX: usize = 16;
 pub const HISTORY_MAX: usize = 65_536;
 /// The most steps of a cycle that a refusal shows to the client.
 pub const CYCLE_SHOWN_MAX: usize = 32;
+/// The most bytes that the labels and names of such a cycle have together. Longer ones are cut.
+pub const CYCLE_BYTES_MAX: usize = 1_024;
 
 /// Why a client's input is invalid. The texts are part of kept answers in the replicated state, so they must never
 /// change: see `state`.

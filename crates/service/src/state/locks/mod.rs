@@ -10,6 +10,7 @@
 
 mod check;
 mod claim;
+mod cycle;
 mod deadlock;
 mod force;
 mod gate;

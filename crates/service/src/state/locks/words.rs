@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::limits::Invalid;
-use super::{LockName, limits};
+use super::{LockName, cycle, limits};
 use crate::state::words::Fingerprint;
 use crate::state::{Caller, OwnerId, RequestNumber, SessionId};
 
@@ -139,7 +139,8 @@ pub enum Refusal {
     TimedOut,
     #[error("the request was cancelled")]
     Cancelled,
-    #[error("the request would wait for itself: {}", cycle_in_words(.0))]
+    /// The sentence does not repeat the cycle: the client puts the cycle into words.
+    #[error("the request would wait for itself")]
     Deadlock(Vec<WaitFor>),
     #[error("{} is in use with {}, and the request says {says}", in_words(.lock.as_ref()), permits(*has))]
     PermitsDiffer {
@@ -167,7 +168,7 @@ pub enum Refusal {
     Unavailable(String),
 }
 
-/// A step of a cycle: this owner waits for this lock.
+/// A step of a cycle: this owner waits for this lock. A long label or name is cut, and then ends with `…`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitFor {
     pub owner: OwnerId,
@@ -175,6 +176,18 @@ pub struct WaitFor {
     pub label: String,
     /// The next owner of the cycle, or an ancestor of it, holds this lock or stands before this owner in its line.
     pub lock: LockName,
+}
+
+impl Answer {
+    /// The answer as this version keeps it. An older version kept longer cycles.
+    pub(in crate::state) fn shortened(self) -> Self {
+        match self {
+            Answer::Refused(Refusal::Deadlock(steps)) => {
+                Answer::Refused(Refusal::Deadlock(cycle::shown(steps.into_iter())))
+            }
+            answer => answer,
+        }
+    }
 }
 
 impl Acquire {
@@ -248,10 +261,4 @@ fn in_words(lock: Option<&LockName>) -> String {
 
 fn permits(count: u32) -> String {
     if count == 1 { "1 permit".to_owned() } else { format!("{count} permits") }
-}
-
-fn cycle_in_words(cycle: &[WaitFor]) -> String {
-    let steps: Vec<String> =
-        cycle.iter().map(|WaitFor { owner, label, lock }| format!("{owner} ({label}) waits for {lock:?}")).collect();
-    steps.join(", ")
 }

@@ -40,6 +40,8 @@ pub enum Invalid {
         /// The client says that it has seen the answers up to this one.
         seen: RequestNumber,
     },
+    #[error("request {number} says that the answers up to {seen} were seen; it can only say so of earlier requests")]
+    SeenNotEarlier { number: RequestNumber, seen: RequestNumber },
 }
 
 /// Only the front end checks this: sessions of data format 1 may have any id.
@@ -68,6 +70,11 @@ pub fn check_seen(number: RequestNumber, seen: RequestNumber, missing: &[Request
     let in_order = missing.is_sorted_by(|earlier, later| earlier < later);
     let within = |missing: &RequestNumber| (1..number).contains(missing) && *missing <= seen;
     if in_order && missing.iter().all(within) { Ok(()) } else { Err(Invalid::Missing { number, seen }) }
+}
+
+/// Only the front end checks this: a log of an older version may have such requests. The state ignores them.
+pub fn check_seen_is_earlier(number: RequestNumber, seen: RequestNumber) -> Result<(), Invalid> {
+    if seen < number { Ok(()) } else { Err(Invalid::SeenNotEarlier { number, seen }) }
 }
 
 pub fn check_number(number: RequestNumber) -> Result<(), Invalid> {

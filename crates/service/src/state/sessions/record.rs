@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, Session, Sessions};
-use crate::state::{Caller, RequestNumber, SessionId};
+use crate::state::{Answer, Caller, RequestNumber, SessionId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
@@ -64,8 +64,11 @@ impl Sessions {
         match record {
             Record::Term(term) => self.term = term,
             Record::Session(record) => {
-                let SessionRecord { id, ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests } =
+                let SessionRecord { id, ttl_ms, label, host, pid, secret_hash, caller, seen, missing, mut requests } =
                     record;
+                for kept in requests.values_mut() {
+                    kept.answer = kept.answer.take().map(Answer::shortened);
+                }
                 let session = Session { ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests };
                 if self.sessions.insert(id, Arc::new(session)).is_some() {
                     return Err(format!("session {id} appears twice"));
