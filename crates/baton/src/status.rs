@@ -12,7 +12,8 @@ use crate::view::{Group, Peer, Status, duration, size};
 /// A node of a cluster also shows every member: its role, its log, its lag in entries and when the node last heard of it.
 /// `*` marks the node that answered. If there is no leader, it says why.
 ///
-/// A member of a peer group shows its group instead of log and free space: the algorithm, and the other members.
+/// A member of a peer group shows its group instead of log and free space: the algorithm, the other members, and how many
+/// names of locks it has taken. It forgets no name.
 ///
 /// Exit status 0: the server answered; 2: bad input; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
@@ -64,7 +65,9 @@ fn to_text(status: &Status) -> String {
         row("member", format!("{}, of {} members{serves}", group.member, group.members)),
         row("algorithm", format!("{}{variant}", shown(&group.algorithm))),
     ];
-    format!("{}\n{}", table(&[&member[..], &counts, &end].concat()), table(&peers(group)))
+    let names = group.names.zip(group.names_max).map(|(names, max)| row("names", format!("{names} of {max}")));
+    let own = member.into_iter().chain(counts).chain(names).chain(end).collect::<Vec<_>>();
+    format!("{}\n{}", table(&own), table(&peers(group)))
 }
 
 /// The name of the node if it has one, and its id. An older server tells the name only in its list of the members.
@@ -132,7 +135,8 @@ mod tests {
             |id, connected, not_heard_ms, backlog_bytes| views::Peer { id, connected, not_heard_ms, backlog_bytes };
         let peers = vec![peer(0, true, 120, 0), peer(2, false, 64_000, 3 << 20)];
         let (algorithm, variant, version) = ("raymond".to_owned(), "k-ary:3".to_owned(), "1.0".to_owned());
-        let group = views::Group { algorithm, variant, member: 1, members: 3, serves: false, peers };
+        let (names, names_max) = (12, 65_536);
+        let group = views::Group { algorithm, variant, member: 1, members: 3, serves: false, names, names_max, peers };
         let status = views::Status { locks: 5, waiters: 2, version, group: Some(group), ..views::Status::default() };
         let expected = "\
 member     1, of 3 members; does not serve
@@ -140,6 +144,7 @@ algorithm  raymond, k-ary:3
 locks      5
 sessions   0
 waiters    2
+names      12 of 65536
 up for     0.0 s
 version    1.0
 
@@ -147,6 +152,9 @@ member  connected  last heard     not acknowledged
 0       yes        0.1 s ago      0 B
 2       no         1 min 4 s ago  3.0 MiB
 ";
+        let older = views::Group { names: 0, names_max: 0, ..status.group.clone().unwrap() };
+        let older = views::Status { group: Some(older), ..status.clone() };
         assert_eq!(to_text(&Status::from(status)), expected);
+        assert_eq!(to_text(&Status::from(older)), expected.replace("names      12 of 65536\n", ""));
     }
 }

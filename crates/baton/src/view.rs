@@ -126,6 +126,12 @@ pub struct Group {
     pub members: u64,
     /// Whether the member that answered serves its clients.
     pub serves: bool,
+    /// The number of names that the member that answered has taken; it only grows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<u64>,
+    /// The most names that it can take. An older member does not tell either number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names_max: Option<u64>,
     /// The other members.
     pub peers: Vec<Peer>,
 }
@@ -241,14 +247,17 @@ impl From<views::Status> for Status {
 
 impl From<views::Group> for Group {
     fn from(group: views::Group) -> Self {
-        let views::Group { algorithm, variant, member, members, serves, peers } = group;
+        let views::Group { algorithm, variant, member, members, serves, names, names_max, peers } = group;
+        let known = |number| (names_max > 0).then_some(number);
+        let (names, names_max) = (known(names), known(names_max));
         let peer = |views::Peer { id, connected, not_heard_ms, backlog_bytes }| Peer {
             id,
             connected,
             not_heard_ms,
             backlog_bytes,
         };
-        Group { algorithm, variant, member, members, serves, peers: peers.into_iter().map(peer).collect() }
+        let peers = peers.into_iter().map(peer).collect();
+        Group { algorithm, variant, member, members, serves, names, names_max, peers }
     }
 }
 
@@ -418,11 +427,20 @@ mod tests {
         assert_eq!((confirmed(Some(1)), confirmed(None)), (Some(true), Some(false)));
         let peers = vec![views::Peer { id: 2, connected: true, not_heard_ms: 3, backlog_bytes: 4 }];
         let (algorithm, variant) = ("raymond".to_owned(), String::new());
-        let group = Some(views::Group { algorithm, variant, member: 1, members: 2, serves: true, peers });
+        let group = Some(views::Group {
+            algorithm,
+            variant,
+            member: 1,
+            members: 2,
+            serves: true,
+            names: 5,
+            names_max: 6,
+            peers,
+        });
         let told = serde_json::to_string(&Status::from(views::Status { group, ..Default::default() })).unwrap();
         let expected = concat!(
             r#","group":{"algorithm":"raymond","variant":"","member":1,"members":2,"serves":true,"#,
-            r#""peers":[{"id":2,"connected":true,"not_heard_ms":3,"backlog_bytes":4}]}}"#,
+            r#""names":5,"names_max":6,"peers":[{"id":2,"connected":true,"not_heard_ms":3,"backlog_bytes":4}]}}"#,
         );
         assert!(told.ends_with(expected), "{told}");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
+use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -21,9 +21,11 @@ use tokio::net::TcpListener;
 use crate::cache::Cache;
 use crate::jobs::{Jobs, Stop};
 use crate::limits::{
-    BODY_BYTES_MAX, CHECK_TIME_MAX, COMPARE_TIME_MAX, DISTANCE_TIME_MAX, RUN_TIME_MAX, TRACE_BYTES_MAX,
+    BODIES_BYTES_MAX, BODY_BYTES_MAX, CHECK_TIME_MAX, COMPARE_TIME_MAX, DISTANCE_TIME_MAX, MOMENT_BYTES_MAX,
+    RUN_TIME_MAX, TRACE_BYTES_MAX, TRACES_BYTES_MAX,
 };
 use crate::moment::Source;
+use crate::room::{Held, Room};
 use crate::run::Ran;
 use crate::upload::Upload;
 use crate::{Refusal, about, assets, body, check, claims, compare, distance, guard, hand, moment, pages, run, upload};
@@ -39,6 +41,10 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Lab {
     jobs: Jobs,
+    /// For requests with a trace.
+    large: Room,
+    /// For all other requests.
+    small: Room,
     runs: Arc<Cache<Ran>>,
     uploads: Arc<Cache<Upload>>,
     claims: Arc<Cache<claims::Answer>>,
@@ -48,6 +54,8 @@ impl Default for Lab {
     fn default() -> Self {
         Lab {
             jobs: Jobs::default(),
+            large: Room::new(TRACES_BYTES_MAX),
+            small: Room::new(BODIES_BYTES_MAX),
             runs: Arc::new(Cache::new(RUNS_KEPT)),
             uploads: Arc::new(Cache::new(UPLOADS_KEPT)),
             claims: Arc::new(Cache::new(ALGORITHMS.len())),
@@ -73,8 +81,8 @@ fn router(lab: Lab, address: SocketAddr) -> Router {
         .route("/api/about", get(get_about))
         .route("/api/run", post(post_run))
         .route("/api/hand", post(post_hand))
-        .route("/api/moment", post(post_moment).layer(DefaultBodyLimit::max(2 * TRACE_BYTES_MAX)))
-        .route("/api/trace", post(post_trace).layer(DefaultBodyLimit::max(TRACE_BYTES_MAX)))
+        .route("/api/moment", post(post_moment))
+        .route("/api/trace", post(post_trace))
         .route("/api/distance", post(post_distance))
         .route("/api/check", post(post_check))
         .route("/api/compare", post(post_compare))
@@ -83,7 +91,6 @@ fn router(lab: Lab, address: SocketAddr) -> Router {
         .route("/api/{*rest}", axum::routing::any(unknown_call))
         .fallback(page)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(address, keep_out))
         .with_state(lab)
 }
@@ -94,33 +101,39 @@ async fn get_about() -> Result<Response, Refusal> {
     Ok(json_bytes(answered?))
 }
 
-async fn post_run(State(lab): State<Lab>, Json(request): Json<run::Request>) -> Result<Response, Refusal> {
+async fn post_run(State(lab): State<Lab>, Json(request, _held): Json<run::Request>) -> Result<Response, Refusal> {
     let jobs = lab.jobs.clone();
     let answered = jobs.run(RUN_TIME_MAX, move |stop| to_bytes(&lab.ran(&request, stop)?.answer()));
     Ok(json_bytes(answered.await?))
 }
 
-async fn post_hand(State(lab): State<Lab>, Json(request): Json<hand::Request>) -> Result<Response, Refusal> {
+async fn post_hand(State(lab): State<Lab>, Json(request, _held): Json<hand::Request>) -> Result<Response, Refusal> {
     let answered = lab.jobs.run(RUN_TIME_MAX, move |_| to_bytes(&hand::drive(&request)?));
     Ok(json_bytes(answered.await?))
 }
 
-async fn post_moment(State(lab): State<Lab>, Json(request): Json<moment::Request>) -> Result<Response, Refusal> {
-    let (source, seq) = request.source()?;
+async fn post_moment(State(lab): State<Lab>, request: Request) -> Result<Response, Refusal> {
+    check_type(request.headers(), "application/json")?;
+    let (text, _held) = lab.large.read(request.into_body(), MOMENT_BYTES_MAX).await?;
     let jobs = lab.jobs.clone();
-    let answered = jobs.run(RUN_TIME_MAX, move |stop| match source {
-        Source::Spec(spec) => {
-            let ran = lab.ran(&run::Request { spec: *spec }, stop)?;
-            to_bytes(&moment::moment(&ran.header, &ran.records, seq)?)
-        }
-        Source::Trace(text) => {
-            let read = lab.read(text.as_bytes())?;
-            to_bytes(&moment::moment(&read.header, &read.records, seq)?)
-        }
-        Source::Upload(id) => {
-            let forgotten = || Refusal::not_found("the lab has forgotten this trace; upload it again");
-            let read = lab.uploads.get(&id).ok_or_else(forgotten)?;
-            to_bytes(&moment::moment(&read.header, &read.records, seq)?)
+    // Reading 128 MiB of JSON is work for a job, too.
+    let answered = jobs.run(RUN_TIME_MAX, move |stop| {
+        let (source, seq) = body::read::<moment::Request>(&text)?.source()?;
+        drop(text);
+        match source {
+            Source::Spec(spec) => {
+                let ran = lab.ran(&run::Request { spec: *spec }, stop)?;
+                to_bytes(&moment::moment(&ran.header, &ran.records, seq)?)
+            }
+            Source::Trace(text) => {
+                let read = lab.read(text.as_bytes())?;
+                to_bytes(&moment::moment(&read.header, &read.records, seq)?)
+            }
+            Source::Upload(id) => {
+                let forgotten = || Refusal::not_found("the lab has forgotten this trace; upload it again");
+                let read = lab.uploads.get(&id).ok_or_else(forgotten)?;
+                to_bytes(&moment::moment(&read.header, &read.records, seq)?)
+            }
         }
     });
     Ok(json_bytes(answered.await?))
@@ -128,26 +141,32 @@ async fn post_moment(State(lab): State<Lab>, Json(request): Json<moment::Request
 
 async fn post_trace(State(lab): State<Lab>, request: Request) -> Result<Response, Refusal> {
     check_type(request.headers(), "application/x-ndjson")?;
-    let text = body_of(request, &()).await?;
+    let (text, _held) = lab.large.read(request.into_body(), TRACE_BYTES_MAX).await?;
     let jobs = lab.jobs.clone();
     let answered = jobs.run(RUN_TIME_MAX, move |_| to_bytes(&lab.read(&text)?.answer()));
     Ok(json_bytes(answered.await?))
 }
 
-async fn post_distance(State(lab): State<Lab>, Json(request): Json<distance::Request>) -> Result<Response, Refusal> {
+async fn post_distance(
+    State(lab): State<Lab>,
+    Json(request, _held): Json<distance::Request>,
+) -> Result<Response, Refusal> {
     // The checker looks at its own clock, and gives an answer when its time is over.
     let time = DISTANCE_TIME_MAX + GRACE;
     let answered = lab.jobs.run(time, move |stop| to_bytes(&distance::distance(&request, stop)?));
     Ok(json_bytes(answered.await?))
 }
 
-async fn post_check(State(lab): State<Lab>, Json(request): Json<check::Request>) -> Result<Response, Refusal> {
+async fn post_check(State(lab): State<Lab>, Json(request, _held): Json<check::Request>) -> Result<Response, Refusal> {
     let time = CHECK_TIME_MAX + GRACE;
     let lines = lab.jobs.stream(time, move |stop, progress| check::check(&request, stop, Some(progress))).await?;
     Ok(json_lines(lines))
 }
 
-async fn post_compare(State(lab): State<Lab>, Json(request): Json<compare::Request>) -> Result<Response, Refusal> {
+async fn post_compare(
+    State(lab): State<Lab>,
+    Json(request, _held): Json<compare::Request>,
+) -> Result<Response, Refusal> {
     let work = move |stop: &Stop, progress| compare::compare(&request, stop, &progress);
     Ok(json_lines(lab.jobs.stream(COMPARE_TIME_MAX, work).await?))
 }
@@ -284,22 +303,17 @@ fn json_lines(lines: Body) -> Response {
 }
 
 /// The body of a request, read as JSON. A browser sends this type to another site only after asking, which is refused.
-struct Json<T>(T);
+/// The body takes room until the call is answered.
+struct Json<T>(T, Held);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+impl<T: DeserializeOwned> FromRequest<Lab> for Json<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, lab: &Lab) -> Result<Self, Refusal> {
         check_type(request.headers(), "application/json")?;
-        body::read(&body_of(request, state).await?).map(Json)
+        let (text, held) = lab.small.read(request.into_body(), BODY_BYTES_MAX).await?;
+        Ok(Json(body::read(&text)?, held))
     }
-}
-
-async fn body_of<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refusal> {
-    Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Refusal::too_large("the request is too large for this call"),
-        _ => Refusal::bad("the request has broken off"),
-    })
 }
 
 fn check_type(headers: &HeaderMap, right: &str) -> Result<(), Refusal> {

@@ -12,7 +12,8 @@
 //! origins before anything else looks at a request.
 //!
 //! **Architecture invariant: every call ends.** Long work runs in a thread of its own, of which there are only a few. It
-//! has limits of size and time, and stops when its connection closes ([`jobs`]).
+//! has limits of size and time, and stops when its connection closes ([`jobs`]). A request that is half sent ends too, and
+//! all requests that are not answered yet share a number of bytes (`room`).
 
 pub mod about;
 mod assets;
@@ -32,6 +33,7 @@ pub mod limits;
 pub mod moment;
 pub mod pages;
 mod refusal;
+mod room;
 pub mod run;
 mod search;
 pub mod structure;

@@ -11,6 +11,14 @@ use crate::Refusal;
 pub const BODY_BYTES_MAX: usize = 2 << 20;
 /// The largest trace.
 pub const TRACE_BYTES_MAX: usize = 64 << 20;
+/// The largest request that names a trace by its text. In JSON a text may be twice as long.
+pub const MOMENT_BYTES_MAX: usize = 2 * TRACE_BYTES_MAX;
+/// The bytes of all requests with a trace that are not answered yet.
+pub const TRACES_BYTES_MAX: usize = JOBS_MAX * MOMENT_BYTES_MAX;
+/// The bytes of all other requests that are not answered yet.
+pub const BODIES_BYTES_MAX: usize = 64 << 20;
+/// How long a request may take to arrive.
+pub const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 /// The most records that an answer shows.
 pub const RECORDS_MAX: usize = 200_000;
 /// The most clients of a run, and the most coordinators.

@@ -27,6 +27,10 @@ impl Refusal {
         Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, why: why.to_string() }
     }
 
+    pub fn too_slow(why: impl ToString) -> Self {
+        Refusal { status: StatusCode::REQUEST_TIMEOUT, why: why.to_string() }
+    }
+
     /// The caller may try again later.
     pub fn busy(why: impl ToString) -> Self {
         Refusal { status: StatusCode::TOO_MANY_REQUESTS, why: why.to_string() }

@@ -236,6 +236,24 @@ fn large_and_malformed_bodies_are_refused() {
     }
 }
 
+/// As many as there are jobs, and a few more.
+#[test]
+fn requests_that_are_half_sent_hold_up_nobody() {
+    let server = Server::start();
+    let host = server.address.to_string();
+    let mut half_sent = Vec::new();
+    for (path, kind) in [("/api/moment", "application/json"), ("/api/trace", "application/x-ndjson")] {
+        for _ in 0..6 {
+            let whole = head("POST", path, &[("host", &host), ("content-type", kind)], &" ".repeat(1 << 20));
+            half_sent.push(server.send(&whole.as_bytes()[..whole.len() - 1]));
+        }
+    }
+    let answer = server.post("/api/run", &json!({"spec": {"algorithm": "central", "entries": 1}}));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    // The half-sent requests have no job.
+    server.wait_until_jobs_are(0);
+}
+
 /// Every call names the field, its value and what would be right.
 #[test]
 fn a_wrong_field_is_named_with_its_value_and_the_right_one() {

@@ -27,13 +27,15 @@ impl Algorithm for PeerLocks {
     }
 
     fn group(&self) -> Group {
-        let group = self.0.group();
+        let (group, names) = (self.0.group(), self.0.names());
         Group {
             algorithm: group.about().name.to_owned(),
             variant: group.file().variant.clone().unwrap_or_default(),
             member: self.0.id() as u64,
             members: group.members() as u64,
             serves: self.0.failure().is_none(),
+            names: names.taken as u64,
+            names_max: names.max as u64,
             peers: self.0.health().into_iter().map(peer).collect(),
         }
     }

@@ -15,6 +15,11 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// The members of a group, and a client of each.
 async fn start(algorithm: &str, size: usize) -> (Vec<Member>, Vec<Client>) {
+    start_with(algorithm, size, Options::default().resources_max).await
+}
+
+/// Each member can take this many names.
+async fn start_with(algorithm: &str, size: usize, resources_max: usize) -> (Vec<Member>, Vec<Client>) {
     let mut listeners = Vec::new();
     for _ in 0..size {
         listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
@@ -23,7 +28,8 @@ async fn start(algorithm: &str, size: usize) -> (Vec<Member>, Vec<Client>) {
     let group = PeerGroup::new(GroupFile::new(algorithm, addresses)).unwrap();
     let mut joining = JoinSet::new();
     for (id, listener) in listeners.into_iter().enumerate() {
-        let (group, options) = (group.clone(), Options { listener: Some(listener), ..Options::default() });
+        let (group, options) =
+            (group.clone(), Options { listener: Some(listener), resources_max, ..Options::default() });
         joining.spawn(async move { Member::join(&group, id, options).await.unwrap() });
     }
     let mut members = joining.join_all().await;
@@ -78,6 +84,26 @@ async fn the_clients_of_all_members_exclude_each_other() {
     for algorithm in ["central", "raymond", "ricart-agrawala", "maekawa", "voting"] {
         tokio::time::timeout(LONG, clients_exclude_each_other(algorithm)).await.expect(algorithm);
     }
+}
+
+#[tokio::test]
+async fn a_member_tells_how_many_names_it_has_taken_and_why_it_takes_no_more() {
+    tokio::time::timeout(LONG, async {
+        let (_members, clients) = start_with("raymond", 2, 2).await;
+        let session = clients[0].session().open().await.unwrap();
+        for (taken, name) in ["a", "b"].into_iter().enumerate() {
+            let group = clients[0].status().await.unwrap().group.unwrap();
+            assert_eq!((group.names, group.names_max), (taken as u64, 2));
+            session.lock(name).acquire().await.unwrap().release().await.unwrap();
+        }
+        let refused = session.lock("c").acquire().await.unwrap_err();
+        assert!(refused.to_string().contains("this member has taken 2 names, which is the limit"), "{refused}");
+        session.lock("a").acquire().await.unwrap().release().await.unwrap();
+        let group = clients[0].status().await.unwrap().group.unwrap();
+        assert_eq!((group.names, group.names_max), (2, 2));
+    })
+    .await
+    .expect("all is answered");
 }
 
 #[tokio::test]

@@ -68,6 +68,6 @@ pub use link::PeerHealth;
 pub use lock::{AcquireError, CALLERS_MAX, Grant, Lock};
 pub use member::{Hopeless, JoinError, Member, Missing};
 pub use options::{Options, Warning};
-pub use resources::NAME_BYTES_MAX;
+pub use resources::{NAME_BYTES_MAX, Names};
 pub use session::SessionError;
 pub use wires::PeerError;

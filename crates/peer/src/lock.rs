@@ -61,7 +61,10 @@ pub enum AcquireError {
     Family { algorithm: &'static str, found: &'static str, needed: &'static str },
     #[error("{CALLERS_MAX} callers of this process already wait, which is the limit")]
     TooManyCallers,
-    #[error("this member uses {limit} resources, which is the limit")]
+    #[error(
+        "this member has taken {limit} names, which is the limit, and it forgets no name; use a name that it knows, ask \
+         another member, or start the whole group again"
+    )]
     TooManyResources { limit: usize },
     #[error("the name of the resource has {bytes} bytes; at most {limit} are allowed")]
     LongName { bytes: usize, limit: usize },

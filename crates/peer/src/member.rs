@@ -23,7 +23,7 @@ use crate::link::{self, Owner, Pace, PeerHealth};
 use crate::lock::{AcquireError, Lock};
 use crate::options::{Options, Warning, Warnings};
 use crate::reception::{Reception, listen};
-use crate::resources::{Face, Resources};
+use crate::resources::{Face, Names, Resources};
 use crate::wires::{PeerError, Touched, Wires};
 use crate::{frame::Item, handshake};
 
@@ -228,6 +228,11 @@ impl Member {
             .filter(|health| self.is_gone(health))
             .max_by_key(|health| health.not_heard_for)?;
         Some(Hopeless { peer: health.id, not_heard_for: health.not_heard_for, left: health.left })
+    }
+
+    /// How many names of resources this member has taken, and how many it can take.
+    pub fn names(&self) -> Names {
+        self.shared.resources.names()
     }
 
     /// The counters of this member.

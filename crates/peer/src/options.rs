@@ -19,7 +19,8 @@ pub struct Options {
     /// How many bytes may be unacknowledged by one other member. From half of it on new acquires are refused. At the
     /// limit the member stops. Default: 16 MiB.
     pub backlog_max: usize,
-    /// How many resources the callers of this member may use. Default: 65,536.
+    /// How many resources the callers of this member may be the first to use. A member forgets no resource. Default:
+    /// 65,536.
     pub resources_max: usize,
     /// Where to write the trace of this member. Writes should be quick: wrap a file in a `BufWriter`. The member flushes
     /// it after every event.

@@ -22,6 +22,13 @@ use crate::wires::{PeerError, Touched, Wires};
 /// The longest name of a resource.
 pub const NAME_BYTES_MAX: usize = 512;
 
+/// The names of resources that the callers of one member were the first to use. Their number only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names {
+    pub taken: usize,
+    pub max: usize,
+}
+
 /// What a program uses of a resource.
 #[derive(Clone)]
 pub(crate) enum Face {
@@ -52,7 +59,7 @@ struct Table {
     made: Vec<Made>,
     /// For each other member, its numbers of resources, and ours.
     theirs: Vec<Vec<u32>>,
-    /// How many resources the callers of this member opened.
+    /// How many resources the callers of this member opened. It only grows.
     opened: usize,
     suspected: BTreeSet<MemberId>,
 }
@@ -168,6 +175,10 @@ impl Resources {
     pub fn stop(&self, error: &PeerError) {
         let resources: Vec<_> = self.read().made.iter().map(|made| made.resource.clone()).collect();
         resources.into_iter().for_each(|resource| resource.stop(error));
+    }
+
+    pub fn names(&self) -> Names {
+        Names { taken: self.read().opened, max: self.resources_max }
     }
 
     pub fn stats(&self) -> Stats {

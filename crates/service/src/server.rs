@@ -19,7 +19,10 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::warn;
 
-use crate::grpc::{CARRIED_MAX, Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, accept};
+use crate::grpc::{
+    BoundFrames, CARRIED_MAX, Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, REQUEST_TIME_MAX, ReadRequests,
+    accept,
+};
 use crate::host::{Ended, Host};
 use crate::raft::{Node, Timing};
 use crate::replica::{Leadership, Replica};
@@ -73,6 +76,13 @@ pub enum Beginning {
 /// The server answers this many streams of a connection beyond the limit with a refusal. An HTTP/2 client does not
 /// begin further streams: it waits.
 const STREAMS_TOLD: u32 = 16;
+
+/// How much a client may send on one stream, and on all streams of a connection, before the server reads it. If the server
+/// does not read one stream, the other streams of its connection must still be able to send.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+/// The longest headers of a request.
+const HEADERS_BYTES_MAX: u32 = 8 << 10;
 
 /// When the server stops, connections with a call have this long to end by themselves. The server counts no leases
 /// meanwhile, but clients count theirs: a holder with a short TTL needs the next server soon.
@@ -172,12 +182,13 @@ impl<R: Replica> Server<R> {
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .max_concurrent_streams(u32::try_from(streams_max).unwrap_or(u32::MAX).saturating_add(STREAMS_TOLD))
-            // Windows in bytes. If a client does not read one stream, the other streams of its connection must still be
-            // able to send.
-            .initial_stream_window_size(Some(1 << 20))
-            .initial_connection_window_size(Some(8 << 20))
+            .initial_stream_window_size(Some(STREAM_WINDOW_BYTES))
+            .initial_connection_window_size(Some(CONNECTION_WINDOW_BYTES))
+            .http2_max_header_list_size(Some(HEADERS_BYTES_MAX))
             .layer(CountCalls)
+            .layer(ReadRequests { within: REQUEST_TIME_MAX })
             .layer(carry)
+            .layer(BoundFrames)
             .add_service(health_service)
             .add_service(LocksServer::new(GrpcLocks::new(host.clone())))
             .add_service(MembersServer::new(GrpcMembers::new(host.clone())))

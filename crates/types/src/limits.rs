@@ -35,6 +35,9 @@ pub const REQUESTS_MAX: usize = 1_024;
 /// The most missing answers that a request can list: as many as a session can have requests without a seen answer.
 pub const MISSING_MAX: usize = 2 * REQUESTS_MAX;
 
+/// The longest message of a client over gRPC, in bytes: a request, or a frame of a session.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
 /// The default time limit for opening a session. `baton lock` tries to reach a server for this long.
 pub const OPEN_MAX: Duration = Duration::from_secs(10);
 

@@ -184,6 +184,10 @@ pub struct Group {
     pub members: u64,
     /// Whether the member that answers serves its clients.
     pub serves: bool,
+    /// Number of names that the member that answers has taken. It only grows.
+    pub names: u64,
+    /// The most names that it can take. 0: it does not say, because it is older.
+    pub names_max: u64,
     /// The other members, in order of id.
     pub peers: Vec<Peer>,
 }

@@ -132,7 +132,7 @@ fn people_see_what_the_service_shows() {
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
     let peers = vec![Peer { id: 1, connected: true, not_heard_ms: 2, backlog_bytes: 3 }];
     let (algorithm, variant) = ("raymond".to_owned(), "k-ary:3".to_owned());
-    let group = Some(Group { algorithm, variant, member: 1, members: 2, serves: true, peers });
+    let group = Some(Group { algorithm, variant, member: 1, members: 2, serves: true, names: 4, names_max: 5, peers });
     let status = Status { group, cluster: Some(cluster()), ..status };
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
 }

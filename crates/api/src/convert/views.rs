@@ -230,26 +230,28 @@ impl From<v1::Joining> for Joining {
 
 impl From<Group> for v1::Group {
     fn from(group: Group) -> Self {
-        let Group { algorithm, variant, member, members, serves, peers } = group;
+        let Group { algorithm, variant, member, members, serves, names, names_max, peers } = group;
         let peer = |Peer { id, connected, not_heard_ms, backlog_bytes }| v1::Peer {
             id,
             connected,
             not_heard_ms,
             backlog_bytes,
         };
-        v1::Group { algorithm, variant, member, members, serves, peers: peers.into_iter().map(peer).collect() }
+        let peers = peers.into_iter().map(peer).collect();
+        v1::Group { algorithm, variant, member, members, serves, names, names_max, peers }
     }
 }
 
 impl From<v1::Group> for Group {
     fn from(group: v1::Group) -> Self {
-        let v1::Group { algorithm, variant, member, members, serves, peers } = group;
+        let v1::Group { algorithm, variant, member, members, serves, names, names_max, peers } = group;
         let peer = |v1::Peer { id, connected, not_heard_ms, backlog_bytes }| Peer {
             id,
             connected,
             not_heard_ms,
             backlog_bytes,
         };
-        Group { algorithm, variant, member, members, serves, peers: peers.into_iter().map(peer).collect() }
+        let peers = peers.into_iter().map(peer).collect();
+        Group { algorithm, variant, member, members, serves, names, names_max, peers }
     }
 }

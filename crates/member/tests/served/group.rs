@@ -130,7 +130,7 @@ impl Algorithm for Queue {
     fn group(&self) -> views::Group {
         let peers = vec![views::Peer { id: 1 - self.id, connected: true, not_heard_ms: 0, backlog_bytes: 0 }];
         let (algorithm, variant) = ("queue".to_owned(), String::new());
-        views::Group { algorithm, variant, member: self.id, members: 2, serves: true, peers }
+        views::Group { algorithm, variant, member: self.id, members: 2, serves: true, names: 3, names_max: 4, peers }
     }
 
     fn failure(&self) -> Option<String> {

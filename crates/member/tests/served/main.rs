@@ -117,7 +117,7 @@ async fn a_member_tells_its_group() {
     let status = member.client().status().await.unwrap();
     let peers = vec![views::Peer { id: 0, connected: true, not_heard_ms: 0, backlog_bytes: 0 }];
     let (algorithm, variant) = ("queue".to_owned(), String::new());
-    let group = views::Group { algorithm, variant, member: 1, members: 2, serves: true, peers };
+    let group = views::Group { algorithm, variant, member: 1, members: 2, serves: true, names: 3, names_max: 4, peers };
     assert_eq!(status.group, Some(group));
     assert_eq!((status.node, status.role.as_str(), status.term, status.free_bytes), (1, "member", 1, None));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use baton_peer::{AcquireError, Member, NAME_BYTES_MAX, Options, PeerGroup};
+use baton_peer::{AcquireError, Member, NAME_BYTES_MAX, Names, Options, PeerGroup};
 use baton_protocol::registry::{ALGORITHMS, Family};
 use tokio::task::{JoinSet, yield_now};
 
@@ -96,10 +96,15 @@ async fn the_number_and_the_names_of_resources_are_limited() {
         }
         let refused = members[0].lock(b"d").unwrap_err();
         assert_eq!(refused, AcquireError::TooManyResources { limit: 3 });
+        let why = "this member has taken 3 names, which is the limit, and it forgets no name; use a name that it knows, ask \
+                   another member, or start the whole group again";
+        assert_eq!(refused.to_string(), why);
+        assert_eq!(members[0].names(), Names { taken: 3, max: 3 });
         // What is open stays open, and the other member has a limit of its own.
         members[0].lock(b"a").unwrap().acquire().await.unwrap().release();
         members[1].lock(b"d").unwrap().acquire().await.unwrap().release();
         members[0].lock(b"d").unwrap().acquire().await.unwrap().release();
+        assert_eq!([&members[0], &members[1]].map(|member| member.names().taken), [3, 1]);
         let refused = members[0].lock(&[b'x'; NAME_BYTES_MAX + 1]).unwrap_err();
         assert_eq!(refused, AcquireError::LongName { bytes: NAME_BYTES_MAX + 1, limit: NAME_BYTES_MAX });
     })

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Extensions, Request, Response};
@@ -36,16 +37,48 @@ impl Peer {
     }
 }
 
-#[derive(Debug, Default)]
+/// The most listings of a connection whose answers are not read yet. Each takes the memory of a page.
+pub const LISTINGS_MAX: usize = 32;
+
+#[derive(Debug)]
 pub struct Calls {
     active: AtomicUsize,
     ever: AtomicUsize,
+    /// Bytes of the requests that have begun to arrive and are not answered yet.
+    bytes: AtomicUsize,
+    /// Places for listings.
+    listings: Arc<Semaphore>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let [active, ever, bytes] = Default::default();
+        Calls { active, ever, bytes, listings: Arc::new(Semaphore::new(LISTINGS_MAX)) }
+    }
 }
 
 impl Calls {
     /// Number of active calls, and of all calls so far.
     pub fn counts(&self) -> (usize, usize) {
         (self.active.load(Ordering::Relaxed), self.ever.load(Ordering::Relaxed))
+    }
+
+    /// A request takes `now` bytes instead of `before`. Returns false, and changes nothing, if all requests would take
+    /// more than `most`.
+    pub fn exchange_bytes(&self, before: usize, now: usize, most: usize) -> bool {
+        let exchange = |all: usize| Some(all - before + now).filter(|all| now <= before || *all <= most);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, exchange).is_ok()
+    }
+
+    /// Waits until a listing may be answered. The place is free again when the permit is dropped.
+    pub async fn place_for_listing(&self) -> Option<OwnedSemaphorePermit> {
+        // Fails only if the semaphore is closed, and it never is.
+        self.listings.clone().acquire_owned().await.ok()
+    }
+
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 

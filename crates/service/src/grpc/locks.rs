@@ -8,8 +8,9 @@ use baton_api::v1;
 use baton_api::v1::locks_server::Locks;
 use baton_types::frames::{Malformed, Part};
 use baton_types::views::Page;
+use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::calls::Peer;
 use super::carry::client_address;
@@ -37,14 +38,16 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         let peer = Peer::of(request.extensions())?;
         let from = client_address(request.metadata(), &peer);
         let (stream, heard) = self.0.stream(peer.connection, from);
-        tokio::spawn(pass_on(stream, request.into_inner()));
+        let (refuse, refused) = oneshot::channel();
+        tokio::spawn(pass_on(stream, request.into_inner(), refuse));
         let said = heard.map_while(|said| match said {
             Ok(said) => Some(Ok(to_client(said))),
             // The client has received Ended, so no error follows.
             Err(Closing::Ended) => None,
             Err(why) => Some(Err(closed(&why))),
         });
-        Ok(Response::new(Box::pin(said)))
+        let refused = futures::stream::once(refused).filter_map(|refused| refused.ok().map(Err));
+        Ok(Response::new(Box::pin(said.chain(refused))))
     }
 
     async fn list_locks(
@@ -91,8 +94,13 @@ impl<R: Replica> Locks for GrpcLocks<R> {
     }
 }
 
-/// Passes the client's frames to the front end, until the client or the front end ends the stream.
-async fn pass_on<R: Replica>(mut stream: host::Stream<R>, mut frames: Streaming<v1::ClientFrame>) {
+/// Passes the client's frames to the front end, until the client or the front end ends the stream. If a frame is beyond a
+/// limit, `refuse` gets the status.
+async fn pass_on<R: Replica>(
+    mut stream: host::Stream<R>,
+    mut frames: Streaming<v1::ClientFrame>,
+    refuse: oneshot::Sender<Status>,
+) {
     let ended = stream.ended();
     tokio::pin!(ended);
     loop {
@@ -103,6 +111,11 @@ async fn pass_on<R: Replica>(mut stream: host::Stream<R>, mut frames: Streaming<
         let said = match frame {
             Ok(Some(frame)) => from_client(frame),
             Ok(None) => return,
+            Err(status) if status.code() == Code::ResourceExhausted => {
+                // The send fails if the client is gone.
+                let _ = refuse.send(status);
+                return;
+            }
             // If the connection is broken, the client does not receive this error.
             Err(status) => {
                 let what = format!("the stream cannot be read: {}", status.message());

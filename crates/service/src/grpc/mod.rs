@@ -4,12 +4,16 @@ mod bodies;
 mod calls;
 mod carry;
 mod connections;
+mod frames;
 mod link;
 mod locks;
 mod members;
+mod requests;
 
 pub use calls::CountCalls;
 pub use carry::{CARRIED_MAX, Carrier, Carry};
 pub use connections::accept;
+pub use frames::BoundFrames;
 pub use locks::GrpcLocks;
 pub use members::GrpcMembers;
+pub use requests::{REQUEST_TIME_MAX, ReadRequests};

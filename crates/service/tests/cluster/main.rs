@@ -2,7 +2,9 @@
 
 mod calls;
 mod client;
+mod limits;
 mod members;
+mod raw;
 mod server;
 mod starting;
 mod streams;
