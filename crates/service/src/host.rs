@@ -27,6 +27,7 @@ use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
 pub use calls::{Aged, CallError, Reading};
 pub use reports::Reports;
 pub use waiting::Heard;
+use waiting::Waiting;
 
 /// How often the host checks whether the replica can still serve, and how much space is free.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -96,18 +97,25 @@ pub struct Stream<R: Replica = Node> {
     id: StreamId,
     shell: Arc<Shell<R>>,
     listen: Arc<Notify>,
+    waiting: Arc<Waiting>,
     ended: watch::Receiver<()>,
 }
 
 impl<R: Replica> Stream<R> {
     /// Passes a frame of the client, or malformed bytes, to the front end. Returns when the next frame may be read, or
-    /// when the stream has ended.
+    /// when the stream has ended. While much waits for the client, no frame may be read, so that a client that sends and
+    /// does not read is slowed down.
     pub async fn hears(&mut self, said: Result<ToServer, Malformed>) {
-        if !self.tell(said) {
-            tokio::select! {
-                () = self.listen.notified() => {}
-                _ = self.ended.changed() => {}
+        let listens = self.tell(said);
+        let may_read = async {
+            if !listens {
+                self.listen.notified().await;
             }
+            self.waiting.is_less().await;
+        };
+        tokio::select! {
+            () = may_read => {}
+            _ = self.ended.changed() => {}
         }
     }
 
@@ -291,13 +299,14 @@ impl<R: Replica> Host<R> {
         let id = StreamId(shell.next_id());
         debug!(stream = id.0, connection = connection.0, from = from.map(tracing::field::display), "a stream begins");
         let (frames, heard) = waiting::channel();
+        let waiting = frames.waiting();
         let (alive, ended) = watch::channel(());
         let listen = Arc::new(Notify::new());
         let mut inner = shell.inner();
         inner.streams.insert(id, Speaker { frames, listen: listen.clone(), _alive: alive });
         shell.step_with(&mut inner, |frontend, now_ms| frontend.stream_opens(now_ms, id, connection, caller));
         drop(inner);
-        (Stream { id, shell, listen, ended }, heard)
+        (Stream { id, shell, listen, waiting, ended }, heard)
     }
 
     /// Whether the front end leads, and every change of it.

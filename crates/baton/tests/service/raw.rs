@@ -133,7 +133,7 @@ impl Raw {
 }
 
 /// A request of a client that has seen all earlier answers.
-fn request(number: u64, operation: Operation) -> v1::ClientFrame {
+pub fn request(number: u64, operation: Operation) -> v1::ClientFrame {
     let request = v1::Request { number, seen: number - 1, missing: vec![], operation: Some(operation) };
     v1::ClientFrame { frame: Some(client_frame::Frame::Request(request)) }
 }

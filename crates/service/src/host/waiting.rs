@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use baton_types::frames::{Answer, Hopeless, Leader, Refused, ToClient, Wait};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_stream::{Stream, StreamExt};
 
 use crate::frontend::Closing;
 
-/// The most bytes of frames that may wait until a client reads them, as they are in memory. Beyond it the server ends
-/// the stream. The client then reconnects and asks again; the state has kept the answers. The answers to all requests
-/// that a session may have fit.
+/// While more bytes of frames wait, as they are in memory, the server reads nothing more from the stream.
+pub const UNREAD_BYTES: usize = 64 << 10;
+
+/// The most bytes of frames that may wait. Beyond it the server ends the stream. The client then reconnects and asks
+/// again; the state has kept the answers. The answers to all that a stream may have on its way fit, unless they are very
+/// long.
 pub const WAITING_BYTES_MAX: usize = 256 << 10;
 
 /// A frame, or why the stream ends.
@@ -22,15 +25,42 @@ type Item = Result<ToClient, Closing>;
 /// A channel to the client of one stream.
 pub fn channel() -> (Frames, Heard) {
     let (frames, heard) = mpsc::unbounded_channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
+    let waiting = Arc::<Waiting>::default();
     (Frames { frames, waiting: waiting.clone() }, Heard { frames: heard, waiting })
+}
+
+/// How much waits for a client.
+#[derive(Default)]
+pub struct Waiting {
+    bytes: AtomicUsize,
+    /// Notified when the client has read so much that the server may read again.
+    is_less: Notify,
+}
+
+impl Waiting {
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns when at most [`UNREAD_BYTES`] wait. Only one task at a time may wait here.
+    pub async fn is_less(&self) {
+        while self.bytes() > UNREAD_BYTES {
+            self.is_less.notified().await;
+        }
+    }
+
+    fn less(&self, bytes: usize) {
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if before > UNREAD_BYTES && before - bytes <= UNREAD_BYTES {
+            self.is_less.notify_one();
+        }
+    }
 }
 
 /// The server's end.
 pub struct Frames {
     frames: mpsc::UnboundedSender<Item>,
-    /// Bytes of the frames that wait.
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
 }
 
 impl Frames {
@@ -38,11 +68,15 @@ impl Frames {
     pub fn say(&self, said: ToClient) -> bool {
         let bytes = bytes(&said);
         // Only this end adds bytes, one frame after the other, so no frame comes between.
-        if self.waiting.load(Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
+        if self.waiting.bytes() + bytes > WAITING_BYTES_MAX {
             return false;
         }
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        self.frames.send(Ok(said)).is_ok()
+        self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_said = self.frames.send(Ok(said)).is_ok();
+        if !is_said {
+            self.waiting.less(bytes);
+        }
+        is_said
     }
 
     /// Ends the stream. The reason has room, however much waits.
@@ -50,12 +84,16 @@ impl Frames {
         // The send fails if the client is gone.
         let _ = self.frames.send(Err(why));
     }
+
+    pub fn waiting(&self) -> Arc<Waiting> {
+        self.waiting.clone()
+    }
 }
 
 /// The frames for the client of a stream; the last item says why the stream ends.
 pub struct Heard {
     frames: mpsc::UnboundedReceiver<Item>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
 }
 
 impl Heard {
@@ -71,9 +109,21 @@ impl Stream for Heard {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item>> {
         let next = ready!(self.frames.poll_recv(context));
         if let Some(Ok(said)) = &next {
-            self.waiting.fetch_sub(bytes(said), Ordering::Relaxed);
+            self.waiting.less(bytes(said));
         }
         Poll::Ready(next)
+    }
+}
+
+/// The client is gone, so nothing waits for it, and the server may read that the stream has ended.
+impl Drop for Heard {
+    fn drop(&mut self) {
+        self.frames.close();
+        while let Ok(item) = self.frames.try_recv() {
+            if let Ok(said) = item {
+                self.waiting.less(bytes(&said));
+            }
+        }
     }
 }
 
@@ -95,8 +145,11 @@ fn bytes(said: &ToClient) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_types::frames::Refusal;
-    use baton_types::limits::MISSING_MAX;
+    use baton_types::frames::{self, Refusal};
+    use baton_types::limits::REQUESTS_MAX;
+    use futures::FutureExt;
+
+    use crate::frontend::{PARKED_BYTES_MAX, WINDOW};
 
     fn refused(number: u64, message: String) -> ToClient {
         let refused = Refused { refusal: Refusal::Invalid, message, cycle: Vec::new() };
@@ -121,12 +174,39 @@ mod tests {
         assert_eq!((heard.recv().await, heard.recv().await), (Some(Err(Closing::Slow)), None));
     }
 
-    /// A client that is stopped for a while may have as many unseen answers as a session can have.
+    /// The server stops reading the stream in time. Then at most these requests are on their way or parked: they are
+    /// refused, while all waiting requests of the session are granted.
     #[test]
-    fn the_answers_to_all_requests_of_a_session_fit() {
+    fn what_is_on_its_way_fits_behind_what_is_unread() {
         let (frames, _heard) = channel();
+        let parked = PARKED_BYTES_MAX / size_of::<frames::Request>() + 1;
+        let refusal = |number| refused(number, "x".repeat(80));
         let granted = |number| ToClient::Answer { number, answer: Answer::Granted { fence: number } };
-        assert!((0..MISSING_MAX as u64).all(|number| frames.say(granted(number))));
+        while frames.waiting.bytes() <= UNREAD_BYTES {
+            assert!(frames.say(refusal(0)));
+        }
+        assert!((0..(WINDOW + parked) as u64).all(|number| frames.say(refusal(number))));
+        assert!((0..REQUESTS_MAX as u64).all(|number| frames.say(granted(number))));
+    }
+
+    #[tokio::test]
+    async fn the_server_reads_on_when_the_client_has_read_or_is_gone() {
+        for is_gone in [false, true] {
+            let (frames, mut heard) = channel();
+            let waiting = frames.waiting();
+            assert!(waiting.is_less().now_or_never().is_some());
+            while waiting.bytes() <= UNREAD_BYTES {
+                assert!(frames.say(refused(1, "x".repeat(1 << 10))));
+            }
+            let reads = tokio::spawn(async move { waiting.is_less().await });
+            tokio::task::yield_now().await;
+            assert!(!reads.is_finished());
+            match is_gone {
+                false => assert!(heard.recv().await.is_some()),
+                true => drop(heard),
+            }
+            reads.await.expect("it reads on");
+        }
     }
 
     #[test]
