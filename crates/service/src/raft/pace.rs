@@ -16,8 +16,8 @@ use super::peers::Limiter;
 
 /// An election needs this many syncs, one after the other.
 const SYNCS: u32 = 3;
-/// Round trips in an election timeout. There are five heartbeats in it, and an answer should take half of the time between two.
-const ROUND_TRIPS: u32 = 10;
+/// Round trips in an election timeout. There are five heartbeats in it, and each is answered before the next one is due.
+const ROUND_TRIPS: u32 = 5;
 
 /// A warning is about this time, or up to twice as long.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -62,25 +62,20 @@ impl Recent {
 
 /// What to do about slow syncs, as a sentence without a subject; none if they are fast enough.
 pub(super) fn slow_syncs(longest: Duration, timing: Timing) -> Option<String> {
-    too_long("needs up to", longest, "for a sync of its log", SYNCS, timing)
+    let what = format!("needs up to {} ms for a sync of its log", longest.as_millis());
+    too_long(&what, longest * SYNCS, timing)
 }
 
 /// The same for round trips from the leader to a node.
 pub(super) fn slow_round_trips(longest: Duration, timing: Timing) -> Option<String> {
-    too_long("answers the leader after up to", longest, "", ROUND_TRIPS, timing)
+    let what = format!("answers the leader after up to {} ms", longest.as_millis());
+    too_long(&what, longest * ROUND_TRIPS, timing)
 }
 
-fn too_long(verb: &str, longest: Duration, what: &str, times: u32, timing: Timing) -> Option<String> {
-    let needed = longest.saturating_mul(times);
-    (needed > timing.election_min).then(|| {
-        let what = if what.is_empty() { String::new() } else { format!(" {what}") };
-        format!(
-            "{verb} {} ms{what}, so elections may fail; start all nodes with `--election-timeout {}-{}`, or with more",
-            longest.as_millis(),
-            needed.as_millis(),
-            2 * needed.as_millis()
-        )
-    })
+fn too_long(what: &str, needed: Duration, timing: Timing) -> Option<String> {
+    let (min, max) = (needed.as_millis(), 2 * needed.as_millis());
+    let advice = format!("start all nodes with `--election-timeout {min}-{max}`, or with more");
+    (needed > timing.election_min).then(|| format!("{what}, which is too long for the election timeout; {advice}"))
 }
 
 impl Group {
@@ -135,12 +130,12 @@ mod tests {
     #[test]
     fn what_comes_near_the_election_timeout_is_named() {
         let (ms, timing) = (Duration::from_millis, Timing::default());
-        assert_eq!((slow_syncs(ms(83), timing), slow_round_trips(ms(25), timing)), (None, None));
-        let syncs = "needs up to 600 ms for a sync of its log, so elections may fail; start all nodes with \
+        assert_eq!((slow_syncs(ms(83), timing), slow_round_trips(ms(50), timing)), (None, None));
+        let syncs = "needs up to 600 ms for a sync of its log, which is too long for the election timeout; start all nodes with \
                      `--election-timeout 1800-3600`, or with more";
         assert_eq!(slow_syncs(ms(600), timing).unwrap(), syncs);
-        let trips = "answers the leader after up to 40 ms, so elections may fail; start all nodes with \
-                     `--election-timeout 400-800`, or with more";
-        assert_eq!(slow_round_trips(ms(40), timing).unwrap(), trips);
+        let trips = "answers the leader after up to 60 ms, which is too long for the election timeout; start all nodes with \
+                     `--election-timeout 300-600`, or with more";
+        assert_eq!(slow_round_trips(ms(60), timing).unwrap(), trips);
     }
 }
