@@ -196,7 +196,8 @@ impl Node {
         let pace = if listener.is_some() { timing } else { Timing::SLOW };
         let config = config(pace).validate().map_err(|e| failed(&e))?;
         let bound = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(|e| failed(&e))?;
-        let peers = Peers::new(identity, record, routes, formats, warn);
+        let start = getrandom::u64().map_err(|e| failed(&format!("the system gave no random number: {e}")))?;
+        let peers = Peers::new(identity, start, record, routes, formats, warn);
         if !log.is_empty() {
             check_data(&peers, &others).await?;
         }

@@ -24,6 +24,7 @@ fn hello(node: u64, name: &str, said: &str) -> Hello {
         list: list(said),
         members: Vec::new(),
         joins: false,
+        start: node,
     }
 }
 

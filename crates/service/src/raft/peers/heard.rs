@@ -102,6 +102,7 @@ mod tests {
             list: Vec::new(),
             members: members.iter().map(|id| (*id, String::new())).collect(),
             joins: false,
+            start: 5,
         };
         heard.greeted(1, &hello(&[2, 3]));
         assert_eq!((heard.formats(), heard.excludes()), (Some((2, 3)), true));

@@ -61,6 +61,8 @@ pub struct Peers(Arc<Shared>);
 
 struct Shared {
     identity: Mutex<Identity>,
+    /// The random number of this start of the process.
+    start_number: u64,
     /// Name and addresses of this node, as it was started. Empty fields are as the membership says.
     record: Mutex<NodeRecord>,
     /// Addresses that are reached at another address from here.
@@ -85,6 +87,7 @@ struct Shared {
 impl Peers {
     pub(super) fn new(
         identity: Identity,
+        start_number: u64,
         record: NodeRecord,
         routes: BTreeMap<String, String>,
         formats: (u8, u8),
@@ -92,6 +95,7 @@ impl Peers {
     ) -> Peers {
         Peers(Arc::new(Shared {
             identity: Mutex::new(identity),
+            start_number,
             record: Mutex::new(record),
             routes,
             formats,
@@ -116,6 +120,11 @@ impl Peers {
 
     pub(super) fn identity(&self) -> Identity {
         *lock(&self.0.identity)
+    }
+
+    /// The random number of this start of the process.
+    pub(super) fn start_number(&self) -> u64 {
+        self.0.start_number
     }
 
     /// The node has become part of this cluster.
@@ -176,7 +185,8 @@ impl Peers {
             Intent::Forms(list) => (list, false),
             Intent::Joins => (Vec::new(), true),
         };
-        Hello { cluster, node, to, purpose, record, formats, is_empty, list, members, joins }
+        let start = self.start_number();
+        Hello { cluster, node, to, purpose, record, formats, is_empty, list, members, joins, start }
     }
 
     /// Notes a node that waits to be added. A node that was just added announces itself until it has heard of it.
@@ -318,7 +328,7 @@ mod tests {
     #[test]
     fn a_member_does_not_wait_to_be_added_even_when_it_is_removed_again() {
         let identity = Identity { cluster: 7, node: 1 };
-        let peers = Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
+        let peers = Peers::new(identity, 5, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
         let theirs = Hello { node: 2, joins: true, ..peers.hello(0, Purpose::Introduction, true) };
         peers.announce(&theirs);
         assert_eq!(peers.announced().len(), 1);
@@ -332,7 +342,7 @@ mod tests {
     #[test]
     fn only_members_and_nodes_with_a_connection_are_remembered() {
         let identity = Identity { cluster: 7, node: 1 };
-        let peers = Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
+        let peers = Peers::new(identity, 5, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
         peers.follow([(&2, &NodeRecord::default())].into_iter());
         peers.heard(2).now();
         let connected = peers.heard(3);

@@ -79,6 +79,8 @@ pub struct Hello {
     pub members: Vec<(u64, String)>,
     /// True if the sender waits to be added to a cluster.
     pub joins: bool,
+    /// The random number of this start of the sender's process. Two processes with one id have different numbers.
+    pub start: u64,
 }
 
 impl Hello {
@@ -397,8 +399,8 @@ mod tests {
     fn hello() -> Hello {
         let record = NodeRecord::default();
         let (purpose, formats, is_empty) = (Purpose::Calls, FORMATS, false);
-        let (list, members, joins) = (Vec::new(), Vec::new(), false);
-        Hello { cluster: 7, node: 1, to: 2, purpose, record, formats, is_empty, list, members, joins }
+        let (list, members, joins, start) = (Vec::new(), Vec::new(), false, 5);
+        Hello { cluster: 7, node: 1, to: 2, purpose, record, formats, is_empty, list, members, joins, start }
     }
 
     #[test]

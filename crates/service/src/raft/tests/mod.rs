@@ -44,7 +44,12 @@ fn options() -> Options {
 
 /// The network of a node that knows no other.
 fn nobody(identity: Identity) -> Peers {
-    Peers::new(identity, NodeRecord::default(), Default::default(), (2, 2), complain())
+    another_start(identity, 5)
+}
+
+/// The network of a process with this identity and this number of its start.
+fn another_start(identity: Identity, start: u64) -> Peers {
+    Peers::new(identity, start, NodeRecord::default(), Default::default(), (2, 2), complain())
 }
 
 /// A hook that sends each text to the test.
