@@ -23,23 +23,29 @@ use std::time::{Duration, Instant};
 
 use announced::Announced;
 use heard::Heard;
+use link::Link;
+use tokio::sync::mpsc;
 
 use crate::format::record::NodeRecord;
+use crate::raft::copies::Meeting;
 use crate::raft::freshness::Freshness;
 use crate::raft::log_store::Warn;
 use crate::store::Identity;
 
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;
-#[cfg(test)]
-pub(super) use wire::Append;
 pub(super) use wire::{
     APPEND_ENTRIES_MAX, Announcement, Answer, Confirmed, FORMATS, Purpose, Request, have_common_format,
 };
+#[cfg(test)]
+pub(super) use wire::{Append, Candidacy};
 pub use wire::{Hello, LinkError, NodeStatus, Refusal};
 
 /// A cluster has this many members at most: a Hello names them all.
 pub(super) const MEMBERS_MAX: usize = 64;
+
+/// The most meetings with other processes of this id that wait to be judged.
+const MEETINGS_MAX: usize = 4;
 
 /// What a node without data waits for. It says so in its Hello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +88,9 @@ struct Shared {
     /// This node cannot read its entries before this index any more; 0 if it can read all.
     readable_from: AtomicU64,
     warn: Warn,
+    met: mpsc::Sender<Meeting>,
+    /// Taken once.
+    meetings: Mutex<Option<mpsc::Receiver<Meeting>>>,
 }
 
 impl Peers {
@@ -93,6 +102,7 @@ impl Peers {
         formats: (u8, u8),
         warn: Warn,
     ) -> Peers {
+        let (met, meetings) = mpsc::channel(MEETINGS_MAX);
         Peers(Arc::new(Shared {
             identity: Mutex::new(identity),
             start_number,
@@ -110,6 +120,8 @@ impl Peers {
             confirmed: OnceLock::new(),
             readable_from: AtomicU64::new(0),
             warn,
+            met,
+            meetings: Mutex::new(Some(meetings)),
         }))
     }
 
@@ -207,12 +219,7 @@ impl Peers {
     /// The peer with this id. Makes it if it is new.
     pub(super) fn get(&self, id: u64, record: &NodeRecord) -> Arc<Peer> {
         let address = self.route(&record.peer_address);
-        let make = || {
-            let peers = self.clone();
-            // A node that calls has a log or a vote.
-            let hello = move |purpose| peers.hello(id, purpose, false);
-            Arc::new(Peer::start(id, address.to_owned(), self.heard(id), hello))
-        };
+        let make = || Arc::new(Peer::start(id, address.to_owned(), self.heard(id), self.clone()));
         let peer = lock(&self.0.peers).entry(id).or_insert_with(make).clone();
         peer.set_address(address);
         peer
@@ -296,6 +303,43 @@ impl Peers {
         look(&mut lock(&self.0.freshness))
     }
 
+    /// The peer address of a member.
+    pub(super) fn recorded(&self, id: u64) -> Option<String> {
+        let address = lock(&self.0.members).get(&id)?.peer_address.clone();
+        (!address.is_empty()).then_some(address)
+    }
+
+    /// Asks the node at an address who it is.
+    pub(super) async fn introduce(&self, address: &str, ours: &Hello) -> Result<Hello, LinkError> {
+        Ok(self.dial(self.route(address), ours).await?.theirs)
+    }
+
+    /// Connects to a node. Notes it if that is another process with the id of this node.
+    async fn dial(&self, address: &str, ours: &Hello) -> Result<Link, LinkError> {
+        let dialled = link::dial(address, ours).await;
+        let is_copy = |theirs: &Hello| theirs.node == ours.node && theirs.start != ours.start;
+        match &dialled {
+            Ok(link) if is_copy(&link.theirs) => self.meet(Meeting::At(address.to_owned())),
+            Err(LinkError::RefusedByPeer(Refusal::Copy { .. })) => self.meet(Meeting::At(address.to_owned())),
+            Err(LinkError::RefusedByPeer(refusal @ Refusal::Second { .. })) => {
+                self.meet(Meeting::Refused(refusal.clone()));
+            }
+            _ => {}
+        }
+        dialled
+    }
+
+    /// Notes another process with the id of this node.
+    fn meet(&self, meeting: Meeting) {
+        // If there are many meetings, the next ones are soon.
+        let _ = self.0.met.try_send(meeting);
+    }
+
+    /// The meetings with other processes that have the id of this node. There is one reader.
+    pub(super) fn meetings(&self) -> mpsc::Receiver<Meeting> {
+        lock(&self.0.meetings).take().expect("only the task that judges them asks, once")
+    }
+
     /// Closes all connections.
     pub(super) fn clear(&self) {
         lock(&self.0.peers).clear();
@@ -305,11 +349,6 @@ impl Peers {
 /// Removes nodes that are no members and have no connection.
 fn forget_strangers(heard: &mut BTreeMap<u64, Arc<Heard>>, members: &BTreeMap<u64, NodeRecord>) {
     heard.retain(|id, heard| members.contains_key(id) || Arc::strong_count(heard) > 1);
-}
-
-/// Asks the node at an address who it is.
-pub(super) async fn introduce(address: &str, ours: &Hello) -> Result<Hello, LinkError> {
-    Ok(link::dial(address, ours).await?.theirs)
 }
 
 pub(super) fn in_ms(duration: Duration) -> u64 {

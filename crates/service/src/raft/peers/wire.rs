@@ -122,6 +122,18 @@ pub enum Refusal {
     Busy,
     #[error("this node cannot take part now: {0}")]
     Failed(String),
+    /// The refused side is another process than the one that answers at the address of the node in the cluster.
+    #[error(
+        "another process with its id, node {node}, answers at {address}, the address of that node in the cluster, so one of \
+         the two data folders is a copy of the other; stop one process; if this was the copy, empty its folder and add it to \
+         the cluster as a new node"
+    )]
+    Second { node: u64, address: String },
+    /// Both sides have this id, and are different processes.
+    #[error(
+        "it has the id of this node, {node}, and is another process: the data folder of one is a copy of the other's"
+    )]
+    Copy { node: u64 },
 }
 
 /// What to do with a node that wants to talk.
@@ -196,6 +208,8 @@ pub enum LinkError {
     /// The other side refused the connection. Its sentence is about this side.
     #[error("refused by the other side, which says about this node: {0}")]
     RefusedByPeer(Refusal),
+    #[error("another process of the node has taken the place of the one on this connection")]
+    Replaced,
     #[error("too many calls wait for an answer")]
     Overloaded,
     /// The other side has answered with a sentence.
