@@ -35,6 +35,7 @@ type List = [(String, String)];
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub id: u64,
+    pub start: u64,
     pub record: NodeRecord,
     pub formats: (u8, u8),
 }
@@ -92,6 +93,14 @@ pub(super) fn decide(own: &Own, list: &List, heard: &BTreeMap<String, Result<Hel
     let own_name = own.record.name.as_str();
     let others = || heard.iter().filter(|(name, _)| *name != own_name);
     let answers = || others().filter_map(|(name, hello)| hello.as_ref().ok().map(|hello| (name.as_str(), hello)));
+    let all = heard.iter().filter_map(|(name, hello)| hello.as_ref().ok().map(|hello| (name.as_str(), hello)));
+    if let Some((name, _)) = { all }.find(|(_, hello)| hello.node == own.id && hello.start != own.start) {
+        return Step::Refused(format!(
+            "another process at {}, the address of {name} in the list of the cluster, has the id of this node ({}), so one of \
+             the two data folders is a copy of the other; empty one of them and start its node again",
+            addresses[name], own.id
+        ));
+    }
     if answers().any(|(_, hello)| !hello.is_empty && hello.members.iter().any(|(id, _)| *id == own.id)) {
         return Step::GoOn;
     }
@@ -219,7 +228,7 @@ impl Node {
             record.peer_address = own.map(|(_, address)| address.clone()).unwrap_or_default();
             peers.set_record(record.clone());
         }
-        let own = Own { id: self.id(), record, formats: peers.formats() };
+        let own = Own { id: self.id(), start: peers.start_number(), record, formats: peers.formats() };
         peers.set_intent(Intent::Forms(list.clone()));
         let formed = self.form_in_rounds(&own, &list).await;
         peers.set_waits("");

@@ -66,7 +66,7 @@ impl Node {
     }
 
     async fn announce_until_member(&self, given: String) -> Result<(), MemberError> {
-        let id = self.id();
+        let (id, peers) = (self.id(), &self.group.peers);
         let mut metrics = self.group.raft.server_metrics();
         let mut addresses = BTreeSet::from([given.clone()]);
         loop {
@@ -83,7 +83,7 @@ impl Node {
                     // The record of a member that was wiped has the address of this node.
                     Ok(theirs) if theirs.node == id && *address != given => continue,
                     Ok(theirs) => {
-                        check_greeting(id, self.group.peers.formats(), address, &theirs)
+                        check_greeting((id, peers.start_number()), peers.formats(), address, &theirs)
                             .map_err(MemberError::Refused)?;
                         learnt.extend(theirs.members.iter().map(|(_, address)| address.clone()));
                         match theirs.is_empty {
@@ -95,7 +95,7 @@ impl Node {
                 });
             }
             let sentence = format!("waits to be added to a cluster (`baton member add`): {}", sentences.join("; "));
-            if self.group.peers.set_waits(&sentence) {
+            if peers.set_waits(&sentence) {
                 info!("this node {sentence}");
             }
             learnt.retain(|address| !address.is_empty());
@@ -189,7 +189,13 @@ fn pick(name: &str, waiting: Vec<Announcement>) -> Result<Announcement, MemberEr
 }
 
 /// Refuses a cluster that this node can never be part of.
-fn check_greeting(id: u64, formats: (u8, u8), address: &str, theirs: &Hello) -> Result<(), String> {
+fn check_greeting((id, start): (u64, u64), formats: (u8, u8), address: &str, theirs: &Hello) -> Result<(), String> {
+    if theirs.node == id && theirs.start != start {
+        return Err(format!(
+            "another process with the id of this node ({id}) answers at {address}, so the data folder of this node is a copy; empty \
+             it and start the node again"
+        ));
+    }
     if theirs.node == id {
         return Err(format!("{address} is the address of this node itself; name the peer address of a member"));
     }

@@ -15,7 +15,7 @@ use tracing::warn;
 
 use super::errors::MemberError;
 use super::node::Node;
-use super::peers::{self, Hello, Peers, Purpose};
+use super::peers::{Hello, Peers, Purpose};
 use crate::store::OpenError;
 
 /// The time that the other nodes have to say which cluster is theirs. If all nodes of a cluster start together, none of
@@ -55,7 +55,7 @@ fn decide(ours: u64, voters: usize, named: usize, answers: &Clusters) -> Step {
 async fn ask(peers: &Peers, named: &[String]) -> Clusters {
     let hello = peers.hello(0, Purpose::Introduction, false);
     let asked = join_all(named.iter().map(|address| {
-        let introduced = timeout(ANSWER_MAX, peers::introduce(peers.route(address), &hello));
+        let introduced = timeout(ANSWER_MAX, peers.introduce(address, &hello));
         async move { (address.clone(), introduced.await) }
     }));
     let clusters = asked.await.into_iter().filter_map(|(address, introduced)| match introduced {

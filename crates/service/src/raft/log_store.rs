@@ -133,6 +133,10 @@ impl LogStore {
         image.last().is_none() && purged.is_none() && vote.is_none_or(|vote| vote.term == 0)
     }
 
+    pub(super) fn vote(&self) -> Option<record::Vote> {
+        self.reader.image().head.vote
+    }
+
     /// The id of the last purged entry. A snapshot covers all entries up to it.
     pub(super) fn purged(&self) -> Option<record::LogId> {
         self.reader.image().head.purged

@@ -17,7 +17,7 @@ use super::group::{Metrics, check_record, confirmed, known, name};
 use super::joining::why_silent;
 use super::node::{Node, node_status};
 use super::pace::slow_syncs;
-use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
+use super::peers::{Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
 use super::rounds::is_majority;
 use super::types::TypeConfig;
 use crate::clock::boot_ms;
@@ -351,7 +351,7 @@ impl Node {
     pub async fn introduce(&self, address: &str) -> Result<Hello, LinkError> {
         let peers = &self.group.peers;
         let ours = peers.hello(0, Purpose::Introduction, self.is_empty().await);
-        peers::introduce(peers.route(address), &ours).await
+        peers.introduce(address, &ours).await
     }
 
     /// Refuses a node that the group would have to wait for.

@@ -13,6 +13,7 @@
 
 mod cleaner;
 mod compaction;
+mod copies;
 mod edge;
 mod errors;
 mod forming;
@@ -40,6 +41,7 @@ mod snapshot;
 mod tests;
 mod types;
 mod view;
+mod votes;
 mod writer;
 
 pub use crate::format::record::NodeRecord;

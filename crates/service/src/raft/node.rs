@@ -32,7 +32,8 @@ use super::retention::Retention;
 use super::rounds::Rounds;
 use super::snapshot::Kept;
 use super::types::{Applied, Encoded, LogId, TypeConfig};
-use super::{leadership, records};
+use super::votes::Votes;
+use super::{copies, leadership, records};
 use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
 use crate::replica::{Leadership, Role, Status};
@@ -107,6 +108,8 @@ pub struct Node {
     overflow: mpsc::UnboundedSender<Submission>,
     overflowing: Arc<AtomicUsize>,
     running: tokio::sync::Mutex<Running>,
+    /// Why this process must end, if another one has its id.
+    pub(super) copied: watch::Receiver<Option<String>>,
 }
 
 /// Puts one entry into openraft's queue.
@@ -197,11 +200,15 @@ impl Node {
         let pace = if listener.is_some() { timing } else { Timing::SLOW };
         let config = config(pace).validate().map_err(|e| failed(&e))?;
         let bound = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(|e| failed(&e))?;
+        let start = getrandom::u64().map_err(|e| failed(&format!("the system gave no random number: {e}")))?;
         let rounds = Rounds::default();
-        let peers = Peers::new(identity, record, routes, formats, (rounds.clone(), timing.election_max), warn);
+        let peers = Peers::new(identity, start, record, routes, formats, (rounds.clone(), timing.election_max), warn);
         if !log.is_empty() {
             check_data(&peers, &others).await?;
         }
+        // Without a listener there are no candidates.
+        let votes = listener.is_some().then(|| Votes::open(&*disk, &files, log.vote(), fatal.clone(), alive.clone()));
+        let votes = votes.transpose()?.map(Arc::new);
         let syncs = log.syncs();
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let (metrics, theirs) = (raft.metrics(), rounds.clone());
@@ -227,15 +234,17 @@ impl Node {
         let (overflow, overflown) = mpsc::unbounded_channel();
         let overflowing = Arc::new(AtomicUsize::new(0));
         tasks.spawn(drain(overflown, overflowing.clone()));
-        if let Some(listener) = listener {
+        let (tell, copied) = watch::channel(None);
+        if let Some((listener, votes)) = listener.zip(votes) {
+            tasks.spawn(copies::watch(group.peers.clone(), tell));
             let (group, disk, files) = (group.clone(), disk.clone(), files.clone());
             let (limiter, installing) = Default::default();
-            let door = Door { group, snapshots, disk, files, fatal, alive, limiter, installing };
+            let door = Door { group, snapshots, disk, files, votes, fatal, alive, limiter, installing };
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();
         let leadership = told;
-        Ok(Node { raft, group, shared, disk, files, leadership, on_lost, overflow, overflowing, running })
+        Ok(Node { raft, group, shared, disk, files, leadership, on_lost, overflow, overflowing, running, copied })
     }
 
     /// Proposes an entry. The returned future resolves when the entry is applied or refused. Entries are in the log in
@@ -402,7 +411,9 @@ async fn begin(
     // openraft answers after it has read the log. Before that, its metrics show no members.
     let is_initialized = raft.is_initialized().await.map_err(|e| failed(&e))?;
     let node = peers.identity().node;
-    let known = raft.server_metrics().borrow_watched().membership_config.get_node(&node).cloned();
+    let membership = raft.server_metrics().borrow_watched().membership_config.clone();
+    peers.follow(membership.nodes());
+    let known = membership.get_node(&node).cloned();
     let record = records::with_address(peers.record(), known.as_ref(), listens_on).map_err(OpenError::Raft)?;
     peers.set_record(record.clone());
     if !is_initialized {
@@ -411,6 +422,13 @@ async fn begin(
             raft.initialize(BTreeMap::from([(node, record)])).await.map_err(|e| failed(&e))?;
         }
     } else if raft.voter_ids().eq([node]) {
+        // No node answers yet where this one listens.
+        let is_elsewhere = |listens_on: SocketAddr| peers.recorded(node).is_some_and(|at| at != listens_on.to_string());
+        if listens_on.is_some_and(is_elsewhere)
+            && let Some(sentence) = copies::answers_at_home(peers).await
+        {
+            return Err(OpenError::Raft(sentence));
+        }
         // No other node can lead, so the node starts an election at once.
         raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
     } else if listens_on.is_none() {

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use super::group::{Group, is_joint};
 use super::joining::why_silent;
 use super::node::Node;
-use super::peers::{self, Answer, Peer, Purpose, Request};
+use super::peers::{Answer, Peer, Purpose, Request};
 use super::types::TypeConfig;
 use crate::format::record::NodeRecord;
 
@@ -111,8 +111,8 @@ async fn reachable(group: &Group, seen: &Metrics) -> NodeRecord {
     let (mut record, peers) = (group.peers.record(), &group.peers);
     if let Some(known) = seen.membership_config.get_node(&seen.id).filter(|_| record.peer_address.is_empty()) {
         let ours = peers.hello(0, Purpose::Introduction, false);
-        let answer = peers::introduce(peers.route(&known.peer_address), &ours).await;
-        if answer.is_ok_and(|theirs| theirs.node == seen.id) {
+        let answer = peers.introduce(&known.peer_address, &ours).await;
+        if answer.is_ok_and(|theirs| (theirs.node, theirs.start) == (seen.id, ours.start)) {
             record.peer_address.clone_from(&known.peer_address);
         }
     }

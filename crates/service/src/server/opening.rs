@@ -50,34 +50,34 @@ impl Server {
     }
 }
 
-/// What a node does to become part of a cluster.
+/// What a node does to become part of a cluster. Fails also if another process has the id of the node.
 async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins> {
-    let beginning = peers.map_or(Beginning::GoOn, |peers| peers.beginning.clone());
-    if beginning == Beginning::GoOn {
-        return None;
-    }
+    let peers = peers?;
+    let (beginning, named) = (peers.beginning.clone(), others(peers));
     let is_empty = host.node().is_empty().await;
-    if !is_empty {
+    if !is_empty && beginning != Beginning::GoOn {
         info!(
             "the data folder is not empty, so the node goes on in its cluster, and neither forms nor joins another (--cluster, \
              --join); for that, start it with an empty folder"
         );
     }
-    let (host, named) = (host.clone(), peers.map(others).unwrap_or_default());
+    let host = host.clone();
     Some(Box::pin(async move {
-        match (beginning, is_empty) {
-            (Beginning::GoOn, _) => Ok(()),
-            (Beginning::Cluster(list), true) => host.node().form(list).await,
-            (Beginning::Join(address), true) => host.node().join(address).await,
-            (Beginning::Cluster(_), false) => {
-                host.node().check_own_address().await;
-                host.node().watch_named(&named).await
+        let node = host.node();
+        let begins = async {
+            match (beginning, is_empty) {
+                (Beginning::GoOn, _) => Ok(()),
+                (Beginning::Cluster(list), true) => node.form(list).await,
+                (Beginning::Join(address), true) => node.join(address).await,
+                (Beginning::Cluster(_), false) => {
+                    node.check_own_address().await;
+                    node.watch_named(&named).await
+                }
+                (Beginning::Join(_), false) => futures::try_join!(node.rejoin(), node.watch_named(&named)).map(drop),
             }
-            (Beginning::Join(_), false) => {
-                let node = host.node();
-                futures::try_join!(node.rejoin(), node.watch_named(&named)).map(drop)
-            }
-        }
+        };
+        let copied = async { Err(MemberError::Refused(node.copied().await)) };
+        futures::try_join!(begins, copied).map(|((), ())| ())
     }))
 }
 

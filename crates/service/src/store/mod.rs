@@ -38,6 +38,7 @@ mod synced;
 #[cfg(test)]
 mod tests;
 mod version;
+mod voted;
 
 pub use archive::{Archive, Marks, Payloads};
 pub use disk::{Disk, DiskFile, Folder};
@@ -48,6 +49,7 @@ pub use journal::{Journal, Removal};
 pub use open::Store;
 pub use snapshots::{ChunkStream, Chunks, Received, Snapshots};
 pub use version::{Unreadable, Upgrade, VERSION};
+pub use voted::{Cast, Voted};
 
 /// The server refuses new sessions and acquires below this much free space. The rest is for releases and for a
 /// snapshot.

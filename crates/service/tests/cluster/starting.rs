@@ -156,3 +156,44 @@ async fn recorded(server: &TestServer, addresses: (String, String)) {
     };
     tokio::time::timeout(crate::server::LONG, recorded).await.expect("the record is changed");
 }
+
+/// A server that is not started yet, with a copy of the data folder of one that is stopped.
+fn copy_of(original: &TestServer) -> TestServer {
+    let copy = TestServer::new(&original.name, Beginning::GoOn);
+    std::fs::create_dir_all(&copy.options.data).unwrap();
+    for file in std::fs::read_dir(&original.options.data).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.options.data.join(file.file_name())).unwrap();
+    }
+    copy
+}
+
+#[tokio::test]
+async fn a_server_with_a_copied_folder_ends_and_says_why_while_the_original_runs() {
+    let mut cluster = Cluster::start().await;
+    cluster.leader().await;
+    cluster.0[1].stop().await.unwrap();
+    let mut copy = copy_of(&cluster.0[1]);
+    cluster.0[1].start().await;
+    copy.start().await;
+    let ServeError::Refused(sentence) = copy.ends().await.unwrap_err() else { panic!("it is refused") };
+    assert!(sentence.contains(" answers at ") && sentence.contains(&cluster.0[1].peer_address()), "{sentence}");
+    cluster.leader().await;
+    assert!(cluster.0.iter().all(TestServer::is_running));
+}
+
+#[tokio::test]
+async fn a_lone_server_with_a_copied_folder_does_not_start_while_the_original_runs() {
+    let mut original = TestServer::new("a", Beginning::GoOn);
+    original.start().await;
+    original.stop().await.unwrap();
+    let mut copy = copy_of(&original);
+    original.start().await;
+    let refused = copy.try_start().await.unwrap_err().to_string();
+    let expected = format!(" answers at {}, the address of this node in the cluster", original.peer_address());
+    assert!(refused.contains(&expected), "{refused}");
+    // Without the original it has moved, and goes on.
+    original.stop().await.unwrap();
+    copy.start().await;
+    copy.stop().await.unwrap();
+}

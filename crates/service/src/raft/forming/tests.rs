@@ -9,7 +9,7 @@ fn list(text: &str) -> Vec<(String, String)> {
 fn own(id: u64, name: &str) -> Own {
     let record =
         NodeRecord { name: name.to_owned(), client_address: format!("client-{name}"), ..NodeRecord::default() };
-    Own { id, record, formats: (2, 2) }
+    Own { id, start: id, record, formats: (2, 2) }
 }
 
 fn hello(node: u64, name: &str, said: &str) -> Hello {
@@ -24,6 +24,7 @@ fn hello(node: u64, name: &str, said: &str) -> Hello {
         list: list(said),
         members: Vec::new(),
         joins: false,
+        start: node,
     }
 }
 

@@ -1,6 +1,7 @@
-//! When a node was last heard of, and which data formats it reads. Written for every message, so it has no lock.
+//! When a node was last heard of, by which start of its process, and which data formats it reads. Written for every message, so it has no lock.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::wire::Hello;
@@ -16,6 +17,20 @@ pub struct Heard {
     formats: AtomicU16,
     /// True if it said last that this node is no member of its cluster.
     excludes: AtomicBool,
+    /// The start that this node talks with; 0 if there is none yet. Connections of other starts end.
+    start_number: AtomicU64,
+    /// Open connections for calls, in both directions.
+    connections: AtomicUsize,
+}
+
+/// An open connection for calls.
+#[derive(Debug)]
+pub struct Connected(Arc<Heard>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Heard {
@@ -26,6 +41,8 @@ impl Heard {
             append_at: AtomicU64::new(0),
             formats: AtomicU16::new(0),
             excludes: AtomicBool::new(false),
+            start_number: AtomicU64::new(0),
+            connections: AtomicUsize::new(0),
         }
     }
 
@@ -65,6 +82,23 @@ impl Heard {
         let (oldest, newest) = theirs.formats;
         self.formats.store(u16::from_le_bytes([oldest, newest]), Ordering::Relaxed);
         self.excludes.store(theirs.excludes(me), Ordering::Relaxed);
+        self.start_number.store(theirs.start, Ordering::Relaxed);
+    }
+
+    /// Counts a connection while the result lives.
+    pub fn connected(self: &Arc<Self>) -> Connected {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Connected(self.clone())
+    }
+
+    /// True if a connection is open, and something was heard on one not longer ago than this.
+    pub fn is_talking(&self, within: Duration) -> bool {
+        self.connections.load(Ordering::Relaxed) > 0 && self.ago().is_some_and(|ago| ago < within)
+    }
+
+    /// The start that this node talks with; 0 if there is none yet.
+    pub fn start_number(&self) -> u64 {
+        self.start_number.load(Ordering::Relaxed)
     }
 
     pub fn excludes(&self) -> bool {
@@ -87,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_node_is_heard_of_and_says_what_it_reads() {
-        let heard = Heard::new(Instant::now());
+        let heard = Arc::new(Heard::new(Instant::now()));
         assert_eq!((heard.ago(), heard.formats()), (None, None));
         heard.now();
         assert!(heard.ago().is_some() && heard.append_ago().is_none());
@@ -102,6 +136,7 @@ mod tests {
             list: Vec::new(),
             members: members.iter().map(|id| (*id, String::new())).collect(),
             joins: false,
+            start: 5,
         };
         heard.greeted(1, &hello(&[2, 3]));
         assert_eq!((heard.formats(), heard.excludes()), (Some((2, 3)), true));
@@ -113,5 +148,11 @@ mod tests {
         assert!(!heard.excludes());
         heard.greeted(1, &hello(&[]));
         assert!(!heard.excludes(), "it does not know its members");
+        let hour = Duration::from_secs(3600);
+        assert!(!heard.is_talking(hour), "no connection");
+        let connected = heard.connected();
+        assert!(heard.is_talking(hour) && !heard.is_talking(Duration::ZERO));
+        drop(connected);
+        assert!(!heard.is_talking(hour));
     }
 }

@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 use super::heard::Heard;
 use super::limiter::Limiter;
 use super::link::{self, Link, Reader, Writer};
+use super::peer::SILENT_MAX;
 use super::wire::{
     self, Answer, Append, Appended, Call, Candidacy, Confirmed, Greeting, Hello, Installed, LinkError, NodeStatus,
     Purpose, Refusal, Reply, Request, Verdict,
@@ -28,6 +29,7 @@ use super::{in_ms, lock, snapshots};
 use crate::clock::boot_ms;
 use crate::format;
 use crate::format::record::{self, Record};
+use crate::raft::copies::{self, Meeting};
 use crate::raft::edge;
 use crate::raft::errors::MemberError;
 use crate::raft::freshness::Sent;
@@ -37,6 +39,7 @@ use crate::raft::machine::Machine;
 use crate::raft::node::node_status;
 use crate::raft::snapshot::Chunks;
 use crate::raft::types::{LogEntry, LogId, Snapshot, TypeConfig, Vote};
+use crate::raft::votes::{Refused, Votes};
 use crate::state::State;
 use crate::store::{Disk, Files, Identity, Received, Snapshots, Unreadable, adopt};
 
@@ -48,6 +51,8 @@ const REFUSALS_MAX: usize = 16;
 const RUNNING_MAX: usize = 256;
 /// A connection without a request for this long is closed. The other side closes it earlier.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+/// After a process has ended, its connections are closed within this time.
+const ENDS_MAX: Duration = Duration::from_millis(100);
 /// The time after which the leader answers a node that asks for a change of its record.
 const UPDATE_MAX: Duration = Duration::from_millis(500);
 /// Before the next try, when the process has no file descriptor left.
@@ -62,6 +67,7 @@ pub struct Door {
     pub snapshots: Snapshots,
     pub disk: Arc<dyn Disk>,
     pub files: Files,
+    pub votes: Arc<Votes>,
     pub fatal: Fatal,
     /// `Node::shutdown` waits until it is dropped.
     pub alive: mpsc::Sender<()>,
@@ -137,10 +143,11 @@ impl Door {
             Purpose::Calls => {
                 let heard = self.group.peers.heard(theirs.node);
                 heard.greeted(self.group.id(), &theirs);
-                self.answer(reader, writer, theirs.node, &heard).await
+                let _connected = heard.connected();
+                self.answer(reader, writer, &theirs, &heard).await
             }
             Purpose::Snapshot => {
-                let installed = self.install(&mut reader).await;
+                let installed = self.install(&mut reader, &theirs).await;
                 let answer: Installed = installed.as_ref().map(|vote| *vote).map_err(ToString::to_string);
                 writer.send(wire::encode(&answer)).await?;
                 installed.map(drop)
@@ -150,6 +157,7 @@ impl Door {
 
     /// Decides whether this node talks to another. A node without data becomes part of the other's cluster first.
     async fn judge(&self, theirs: Hello) -> Greeting {
+        self.check_start(&theirs).await?;
         let mut adopted = self.group.adopted.lock().await;
         let is_empty = match self.group.raft.is_initialized().await {
             Ok(is_initialized) => !is_initialized,
@@ -173,15 +181,55 @@ impl Door {
         Ok(self.group.peers.hello(theirs.node, theirs.purpose, is_empty))
     }
 
-    /// Answers the requests of the node `from` until the connection ends. Raft gets them in the order in which they
+    /// Refuses a second process of a node while the first answers at the address of the node.
+    async fn check_start(&self, theirs: &Hello) -> Result<(), Refusal> {
+        let (peers, node) = (&self.group.peers, theirs.node);
+        let is_introduction = theirs.purpose == Purpose::Introduction;
+        if node == self.group.id() && theirs.start != peers.start_number() {
+            peers.meet(Meeting::Heard);
+            return if is_introduction { Ok(()) } else { Err(Refusal::Copy { node }) };
+        }
+        let Some(address) = peers.recorded(node).filter(|_| !is_introduction) else { return Ok(()) };
+        let known = peers.heard(node);
+        if known.start_number() == theirs.start {
+            return Ok(());
+        }
+        let ours = peers.hello(0, Purpose::Introduction, false);
+        match timeout(copies::ANSWER_MAX, peers.introduce(&address, &ours)).await {
+            Ok(Ok(there)) if there.node == node && there.start != theirs.start => {
+                Err(Refusal::Second { node, address })
+            }
+            Ok(Ok(there)) if there.node == node => Ok(()),
+            _ if known.start_number() == 0 || !known.is_talking(SILENT_MAX) => Ok(()),
+            // Perhaps this node does not reach that address. The connections of a process that has just ended end now.
+            _ => {
+                sleep(ENDS_MAX).await;
+                match known.is_talking(SILENT_MAX) {
+                    true => Err(Refusal::Failed(format!("it talks with another process that has the id {node}"))),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Answers the requests of another node until the connection ends. Raft gets them in the order in which they
     /// arrive.
-    async fn answer(&self, mut reader: Reader, mut writer: Writer, from: u64, heard: &Heard) -> Result<(), LinkError> {
+    async fn answer(
+        &self,
+        mut reader: Reader,
+        mut writer: Writer,
+        theirs: &Hello,
+        heard: &Heard,
+    ) -> Result<(), LinkError> {
         let mut running = FuturesUnordered::new();
         let mut sent = Sent::default();
         loop {
             let mut answered = tokio::select! {
                 frame = timeout(IDLE_MAX, reader.next()), if running.len() < RUNNING_MAX => {
                     let frame = frame.unwrap_or(Err(LinkError::Silent(IDLE_MAX)))?;
+                    if heard.start_number() != theirs.start {
+                        return Err(LinkError::Replaced);
+                    }
                     heard.now();
                     let Call { id, request } = wire::decode(&frame, "a request")?;
                     let mut is_fresh = None;
@@ -189,7 +237,10 @@ impl Door {
                         heard.append_now();
                         is_fresh = fresh(append, &mut sent);
                     }
-                    let mut work = self.work(from, id, request, is_fresh)?;
+                    let mut work = match self.check_vote(theirs, &request) {
+                        Ok(()) => self.work(theirs, id, request, is_fresh)?,
+                        Err(sentence) => Box::pin(std::future::ready(Reply { id, answer: Answer::Failed(sentence) })),
+                    };
                     // The first poll puts the request into Raft's queue, so the order is kept.
                     match poll!(&mut work) {
                         Poll::Ready(reply) => Some(reply),
@@ -219,8 +270,26 @@ impl Door {
         }
     }
 
+    /// Refuses a vote of another process than the one that has this node's vote of the term, or leads in it.
+    fn check_vote(&self, theirs: &Hello, request: &Request<'_>) -> Result<(), Refused> {
+        let (vote, leads) = match request {
+            Request::Append(append) | Request::Heartbeat(append) => (append.vote, true),
+            Request::Round { vote } => (*vote, true),
+            Request::Vote(candidacy) | Request::PreVote(candidacy) => (candidacy.vote, false),
+            Request::Transfer(transfer) => (transfer.from, true),
+            Request::Status | Request::Announced | Request::Update { .. } | Request::Remarks => return Ok(()),
+        };
+        self.votes.check(vote, (theirs.node, theirs.start), leads)
+    }
+
     /// `fresh`: see [`fresh`]. Fails if the request is malformed: the connection cannot be used any more.
-    fn work(&self, from: u64, id: u64, request: Request<'_>, fresh: Option<(u64, u64)>) -> Result<Work, LinkError> {
+    fn work(
+        &self,
+        theirs: &Hello,
+        id: u64,
+        request: Request<'_>,
+        fresh: Option<(u64, u64)>,
+    ) -> Result<Work, LinkError> {
         let raft = self.group.raft.clone();
         Ok(match request {
             Request::Append(append) => match append_request(append) {
@@ -258,10 +327,10 @@ impl Door {
                 let follows = |ours| Answer::Follows(vote.committed && ours == vote);
                 Reply { id, answer: ours.map_or_else(|stopped| Answer::Failed(stopped.to_string()), follows) }
             }),
-            Request::Vote(candidacy) => Box::pin(async move {
-                let voted = raft.vote(vote_request(candidacy)).await;
-                Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
-            }),
+            Request::Vote(candidacy) => {
+                let voted = self.votes.clone().cast(raft, vote_request(candidacy), theirs.start);
+                Box::pin(async move { Reply { id, answer: voted.await.map_or_else(Answer::Failed, answer_vote) } })
+            }
             Request::PreVote(candidacy) => Box::pin(async move {
                 let voted = raft.pre_vote(vote_request(candidacy)).await;
                 Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
@@ -287,7 +356,7 @@ impl Door {
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Remarks(remarks) }))
             }
             Request::Update { record } => {
-                let group = self.group.clone();
+                let (group, from) = (self.group.clone(), theirs.node);
                 Box::pin(async move {
                     // The change goes on after the time limit. The connection must not wait for it.
                     let updated = timeout(UPDATE_MAX, group.update(from, record)).await;
@@ -299,12 +368,13 @@ impl Door {
     }
 
     /// Receives a snapshot, and installs it. Returns this node's vote.
-    async fn install(&self, reader: &mut Reader) -> Result<record::Vote, LinkError> {
+    async fn install(&self, reader: &mut Reader, theirs: &Hello) -> Result<record::Vote, LinkError> {
         let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
         info!(index = meta.last.map(|last| last.index), "a snapshot of another node has arrived");
         let meta = edge::meta(meta).map_err(LinkError::Failed)?;
         let _one_at_a_time = self.installing.lock().await;
         let state = self.restore(received).await?;
+        self.votes.check(vote, (theirs.node, theirs.start), true).map_err(LinkError::Failed)?;
         let snapshot = Snapshot { meta, snapshot: Chunks::Restored(Box::new(state)) };
         let installed = self.group.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
         installed.map(|response| response.vote.into()).map_err(|stopped| LinkError::Failed(stopped.to_string()))

@@ -23,8 +23,11 @@ use std::time::{Duration, Instant};
 
 use announced::Announced;
 use heard::Heard;
+use link::Link;
+use tokio::sync::mpsc;
 
 use crate::format::record::NodeRecord;
+use crate::raft::copies::Meeting;
 use crate::raft::freshness::Freshness;
 use crate::raft::log_store::Warn;
 use crate::raft::rounds::Rounds;
@@ -33,16 +36,19 @@ use crate::store::Identity;
 pub(super) use limiter::Limiter;
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;
-#[cfg(test)]
-pub(super) use wire::Append;
 use wire::Appended;
 pub(super) use wire::{
     APPEND_ENTRIES_MAX, Announcement, Answer, Confirmed, FORMATS, Purpose, Request, have_common_format,
 };
+#[cfg(test)]
+pub(super) use wire::{Append, Candidacy};
 pub use wire::{Hello, LinkError, NodeStatus, Refusal};
 
 /// A cluster has this many members at most: a Hello names them all.
 pub(super) const MEMBERS_MAX: usize = 64;
+
+/// The most meetings with other processes of this id that wait to be judged.
+const MEETINGS_MAX: usize = 4;
 
 /// What a node without data waits for. It says so in its Hello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +70,8 @@ pub struct Peers(Arc<Shared>);
 
 struct Shared {
     identity: Mutex<Identity>,
+    /// The random number of this start of the process.
+    start_number: u64,
     /// Name and addresses of this node, as it was started. Empty fields are as the membership says.
     record: Mutex<NodeRecord>,
     /// Addresses that are reached at another address from here.
@@ -85,19 +93,25 @@ struct Shared {
     /// This node cannot read its entries before this index any more; 0 if it can read all.
     readable_from: AtomicU64,
     warn: Warn,
+    met: mpsc::Sender<Meeting>,
+    /// Taken once.
+    meetings: Mutex<Option<mpsc::Receiver<Meeting>>>,
 }
 
 impl Peers {
     pub(super) fn new(
         identity: Identity,
+        start_number: u64,
         record: NodeRecord,
         routes: BTreeMap<String, String>,
         formats: (u8, u8),
         (rounds, election_max): (Rounds, Duration),
         warn: Warn,
     ) -> Peers {
+        let (met, meetings) = mpsc::channel(MEETINGS_MAX);
         Peers(Arc::new(Shared {
             identity: Mutex::new(identity),
+            start_number,
             record: Mutex::new(record),
             routes,
             formats,
@@ -114,6 +128,8 @@ impl Peers {
             election_max,
             readable_from: AtomicU64::new(0),
             warn,
+            met,
+            meetings: Mutex::new(Some(meetings)),
         }))
     }
 
@@ -124,6 +140,11 @@ impl Peers {
 
     pub(super) fn identity(&self) -> Identity {
         *lock(&self.0.identity)
+    }
+
+    /// The random number of this start of the process.
+    pub(super) fn start_number(&self) -> u64 {
+        self.0.start_number
     }
 
     /// The node has become part of this cluster.
@@ -184,7 +205,8 @@ impl Peers {
             Intent::Forms(list) => (list, false),
             Intent::Joins => (Vec::new(), true),
         };
-        Hello { cluster, node, to, purpose, record, formats, is_empty, list, members, joins }
+        let start = self.start_number();
+        Hello { cluster, node, to, purpose, record, formats, is_empty, list, members, joins, start }
     }
 
     /// Notes a node that waits to be added. A node that was just added announces itself until it has heard of it.
@@ -205,12 +227,7 @@ impl Peers {
     /// The peer with this id. Makes it if it is new.
     pub(super) fn get(&self, id: u64, record: &NodeRecord) -> Arc<Peer> {
         let address = self.route(&record.peer_address);
-        let make = || {
-            let peers = self.clone();
-            // A node that calls has a log or a vote.
-            let hello = move |purpose| peers.hello(id, purpose, false);
-            Arc::new(Peer::start(id, address.to_owned(), self.heard(id), hello))
-        };
+        let make = || Arc::new(Peer::start(id, address.to_owned(), self.heard(id), self.clone()));
         let peer = lock(&self.0.peers).entry(id).or_insert_with(make).clone();
         peer.set_address(address);
         peer
@@ -311,6 +328,43 @@ impl Peers {
         look(&mut lock(&self.0.freshness))
     }
 
+    /// The peer address of a member.
+    pub(super) fn recorded(&self, id: u64) -> Option<String> {
+        let address = lock(&self.0.members).get(&id)?.peer_address.clone();
+        (!address.is_empty()).then_some(address)
+    }
+
+    /// Asks the node at an address who it is.
+    pub(super) async fn introduce(&self, address: &str, ours: &Hello) -> Result<Hello, LinkError> {
+        Ok(self.dial(self.route(address), ours).await?.theirs)
+    }
+
+    /// Connects to a node. Notes it if that is another process with the id of this node.
+    async fn dial(&self, address: &str, ours: &Hello) -> Result<Link, LinkError> {
+        let dialled = link::dial(address, ours).await;
+        let is_copy = |theirs: &Hello| theirs.node == ours.node && theirs.start != ours.start;
+        match &dialled {
+            Ok(link) if is_copy(&link.theirs) => self.meet(Meeting::At(address.to_owned())),
+            Err(LinkError::RefusedByPeer(Refusal::Copy { .. })) => self.meet(Meeting::At(address.to_owned())),
+            Err(LinkError::RefusedByPeer(refusal @ Refusal::Second { .. })) => {
+                self.meet(Meeting::Refused(refusal.clone()));
+            }
+            _ => {}
+        }
+        dialled
+    }
+
+    /// Notes another process with the id of this node.
+    fn meet(&self, meeting: Meeting) {
+        // If there are many meetings, the next ones are soon.
+        let _ = self.0.met.try_send(meeting);
+    }
+
+    /// The meetings with other processes that have the id of this node. There is one reader.
+    pub(super) fn meetings(&self) -> mpsc::Receiver<Meeting> {
+        lock(&self.0.meetings).take().expect("only the task that judges them asks, once")
+    }
+
     /// Closes all connections.
     pub(super) fn clear(&self) {
         lock(&self.0.peers).clear();
@@ -320,11 +374,6 @@ impl Peers {
 /// Removes nodes that are no members and have no connection.
 fn forget_strangers(heard: &mut BTreeMap<u64, Arc<Heard>>, members: &BTreeMap<u64, NodeRecord>) {
     heard.retain(|id, heard| members.contains_key(id) || Arc::strong_count(heard) > 1);
-}
-
-/// Asks the node at an address who it is.
-pub(super) async fn introduce(address: &str, ours: &Hello) -> Result<Hello, LinkError> {
-    Ok(link::dial(address, ours).await?.theirs)
 }
 
 pub(super) fn in_ms(duration: Duration) -> u64 {
@@ -342,7 +391,7 @@ mod tests {
 
     fn nobody(identity: Identity) -> Peers {
         let rounds = (Rounds::default(), Duration::from_millis(500));
-        Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, rounds, Arc::new(|_| {}))
+        Peers::new(identity, 5, NodeRecord::default(), BTreeMap::new(), FORMATS, rounds, Arc::new(|_| {}))
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::peer::{Peer, SILENT_MAX};
 use super::wire::{Answer, Append, Appended, Candidacy, LinkError, Request, Transfer};
 use super::{Peers, commits, snapshots};
 use crate::format::record::{self, NodeRecord, Record};
+use crate::raft::copies::Meeting;
 use crate::raft::edge;
 use crate::raft::snapshot::Chunks;
 use crate::raft::types::{LogId, Snapshot, TypeConfig, Vote};
@@ -113,6 +114,9 @@ impl Client {
                     peer.with_progress(|progress| progress.acknowledge(vote, last.map(record::LogId::from)));
                     Ok(Ok(last))
                 }
+                Appended::HigherVote(higher) if higher.node == peers.identity().node => {
+                    Err(failed(copied(&peers, higher)))
+                }
                 Appended::HigherVote(higher) => Ok(Err(StreamAppendError::HigherVote(Vote::from(higher)))),
                 Appended::Conflict => {
                     let entry = previous.map(record::LogId::from);
@@ -166,6 +170,16 @@ impl Client {
             other => out_of_place(other),
         }
     }
+}
+
+/// Another node has a higher vote for this node, which does not know it: another process asked for it. openraft would take
+/// the vote over, and lead in a term in which the other process was elected.
+fn copied(peers: &Peers, higher: record::Vote) -> LinkError {
+    peers.meet(Meeting::Heard);
+    LinkError::Failed(format!(
+        "it has voted for this node in term {}, but this process did not ask for it: another process has the id of this node",
+        higher.term
+    ))
 }
 
 fn set_back_sentence(peer: &Peer) -> String {
@@ -257,6 +271,9 @@ impl RaftNetworkV2<TypeConfig> for Client {
             sent = snapshots::send(&self.peer, wire_vote, snapshot, option.hard_ttl()) => sent,
         };
         let theirs = sent.map_err(failed)?;
+        if theirs.node == wire_vote.node && theirs != wire_vote {
+            return Err(failed(copied(&self.peers, theirs)).into());
+        }
         if theirs == wire_vote {
             self.peer.with_progress(|progress| progress.acknowledge(wire_vote, last.map(record::LogId::from)));
         }

@@ -14,10 +14,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::bytes::Bytes;
 use tracing::{info, warn};
 
+use super::Peers;
 use super::heard::Heard;
-use super::link::{self, Link, Reader, Writer};
+use super::link::{Link, Reader, Writer};
 use super::progress::Progress;
-use super::wire::{self, Answer, Call, Hello, LinkError, Purpose, Reply, Request};
+use super::wire::{self, Answer, Call, LinkError, Purpose, Reply, Request};
 use crate::raft::pace::Recent;
 
 /// The pause after a failed attempt grows from the first to the second of these.
@@ -51,8 +52,8 @@ pub struct Peer {
 }
 
 struct State {
-    /// The Hello to this peer.
-    hello: Box<dyn Fn(Purpose) -> Hello + Send + Sync>,
+    id: u64,
+    peers: Peers,
     heard: Arc<Heard>,
     /// How long answers to rounds took lately.
     round_trips: Recent,
@@ -76,20 +77,23 @@ impl State {
         // A poisoned lock is harmless: no code panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    async fn dial(&self, purpose: Purpose) -> Result<Link, LinkError> {
+        let address = self.inner().address.clone();
+        // A node that calls has a log or a vote.
+        let ours = self.peers.hello(self.id, purpose, false);
+        let link = self.peers.dial(&address, &ours).await?;
+        self.heard.greeted(ours.node, &link.theirs);
+        Ok(link)
+    }
 }
 
 impl Peer {
-    /// `hello` makes the Hello to this peer.
-    pub fn start(
-        id: u64,
-        address: String,
-        heard: Arc<Heard>,
-        hello: impl Fn(Purpose) -> Hello + Send + Sync + 'static,
-    ) -> Peer {
+    pub fn start(id: u64, address: String, heard: Arc<Heard>, peers: Peers) -> Peer {
         let (queue, queued) = mpsc::channel(QUEUED_MAX);
         let inner = Mutex::new(Inner { address, ..Inner::default() });
-        let (hello, round_trips) = (Box::new(hello), Recent::default());
-        let state = Arc::new(State { hello, heard, round_trips, answered: AtomicU64::new(0), inner });
+        let (round_trips, answered) = (Recent::default(), AtomicU64::new(0));
+        let state = Arc::new(State { id, peers, heard, round_trips, answered, inner });
         let task = tokio::spawn(run(id, state.clone(), queued));
         Peer { id, queue, next_call: AtomicU64::new(0), state, task }
     }
@@ -121,8 +125,7 @@ impl Peer {
 
     /// Opens a connection of its own for a snapshot, so that no heartbeat waits behind it.
     pub async fn dial_for_snapshot(&self) -> Result<Link, LinkError> {
-        let address = self.state.inner().address.clone();
-        link::dial(&address, &(self.state.hello)(Purpose::Snapshot)).await
+        self.state.dial(Purpose::Snapshot).await
     }
 
     /// The address for the next connection.
@@ -166,14 +169,13 @@ async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
         if first.answer.is_closed() {
             continue;
         }
-        let address = state.inner().address.clone();
-        match link::dial(&address, &(state.hello)(Purpose::Calls)).await {
+        match state.dial(Purpose::Calls).await {
             Ok(link) => {
                 pause = RETRY_AFTER;
                 if state.inner().last_error.take().is_some() {
+                    let address = state.inner().address.clone();
                     info!(node = id, address, "the node answers again");
                 }
-                state.heard.greeted((state.hello)(Purpose::Calls).node, &link.theirs);
                 let error = converse(link, &state, first, &mut queued).await;
                 if error != LinkError::Silent(IDLE_MAX) {
                     note(id, &state, &error);
@@ -209,12 +211,13 @@ type Unanswered = Mutex<HashMap<u64, (Instant, oneshot::Sender<Answered>)>>;
 
 /// Uses a connection until it breaks or is no longer needed. Calls without an answer then fail.
 async fn converse(link: Link, state: &State, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
-    let Link { reader, writer, .. } = link;
+    let Link { reader, writer, theirs } = link;
     let unanswered = Unanswered::default();
+    let _connected = state.heard.connected();
     state.answered.store(0, Ordering::Relaxed);
     let error = tokio::select! {
         error = write(writer, first, queued, &unanswered) => error,
-        error = read(reader, state, &unanswered) => error,
+        error = read(reader, theirs.start, state, &unanswered) => error,
     };
     let unanswered = unanswered.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (_, answer) in unanswered.into_values() {
@@ -263,7 +266,7 @@ async fn write(
     }
 }
 
-async fn read(mut reader: Reader, state: &State, unanswered: &Unanswered) -> LinkError {
+async fn read(mut reader: Reader, start_number: u64, state: &State, unanswered: &Unanswered) -> LinkError {
     let mut last = Instant::now();
     loop {
         let Ok(frame) = timeout(SILENT_MAX, reader.next()).await else {
@@ -274,6 +277,9 @@ async fn read(mut reader: Reader, state: &State, unanswered: &Unanswered) -> Lin
                 _ => continue,
             }
         };
+        if state.heard.start_number() != start_number {
+            return LinkError::Replaced;
+        }
         last = Instant::now();
         state.heard.now();
         let reply = frame.and_then(|frame| wire::decode::<Reply>(&frame, "an answer"));

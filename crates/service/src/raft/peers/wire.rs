@@ -79,6 +79,8 @@ pub struct Hello {
     pub members: Vec<(u64, String)>,
     /// True if the sender waits to be added to a cluster.
     pub joins: bool,
+    /// The random number of this start of the sender's process. Two processes with one id have different numbers.
+    pub start: u64,
 }
 
 impl Hello {
@@ -120,6 +122,18 @@ pub enum Refusal {
     Busy,
     #[error("this node cannot take part now: {0}")]
     Failed(String),
+    /// The refused side is another process than the one that answers at the address of the node in the cluster.
+    #[error(
+        "another process with its id, node {node}, answers at {address}, the address of that node in the cluster, so one of \
+         the two data folders is a copy of the other; stop one process; if this was the copy, empty its folder and add it to \
+         the cluster as a new node"
+    )]
+    Second { node: u64, address: String },
+    /// Both sides have this id, and are different processes.
+    #[error(
+        "it has the id of this node, {node}, and is another process: the data folder of one is a copy of the other's"
+    )]
+    Copy { node: u64 },
 }
 
 /// What to do with a node that wants to talk.
@@ -194,6 +208,8 @@ pub enum LinkError {
     /// The other side refused the connection. Its sentence is about this side.
     #[error("refused by the other side, which says about this node: {0}")]
     RefusedByPeer(Refusal),
+    #[error("another process of the node has taken the place of the one on this connection")]
+    Replaced,
     #[error("too many calls wait for an answer")]
     Overloaded,
     /// The other side has answered with a sentence.
@@ -408,8 +424,8 @@ mod tests {
     fn hello() -> Hello {
         let record = NodeRecord::default();
         let (purpose, formats, is_empty) = (Purpose::Calls, FORMATS, false);
-        let (list, members, joins) = (Vec::new(), Vec::new(), false);
-        Hello { cluster: 7, node: 1, to: 2, purpose, record, formats, is_empty, list, members, joins }
+        let (list, members, joins, start) = (Vec::new(), Vec::new(), false, 5);
+        Hello { cluster: 7, node: 1, to: 2, purpose, record, formats, is_empty, list, members, joins, start }
     }
 
     #[test]

@@ -469,8 +469,9 @@ async fn a_node_changes_no_record_but_its_own_and_is_told_when_that_is_not_done_
     let other = nodes.remove(1 - leads);
     let (id, lead) = (other.id(), &nodes[0]);
     let renamed = NodeRecord { name: "renamed".to_owned(), ..NodeRecord::default() };
+    let start = other.group.peers.start_number();
     let ask = async |caller: u64| {
-        let peers = nobody(Identity { cluster: lead.cluster(), node: caller });
+        let peers = another_start(Identity { cluster: lead.cluster(), node: caller }, start);
         let answer =
             peers.get(lead.id(), &seats[leads].record()).call(Request::Update { record: renamed.clone() }, LONG);
         let Answer::Updated(updated) = answer.await.unwrap() else { panic!("an answer to another question") };
@@ -484,7 +485,7 @@ async fn a_node_changes_no_record_but_its_own_and_is_told_when_that_is_not_done_
     // Without a majority nothing is changed.
     stop([other]).await;
     let again = NodeRecord { name: "again".to_owned(), ..NodeRecord::default() };
-    let peers = nobody(Identity { cluster: lead.cluster(), node: id });
+    let peers = another_start(Identity { cluster: lead.cluster(), node: id }, start);
     let answer = peers.get(lead.id(), &seats[leads].record()).call(Request::Update { record: again }, LONG).await;
     assert!(matches!(answer, Ok(Answer::Updated(Err(_)))), "{answer:?}");
     peers.clear();

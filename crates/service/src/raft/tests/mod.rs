@@ -2,6 +2,7 @@
 
 mod changes;
 mod cluster;
+mod copies;
 mod damage;
 mod forming;
 mod gate;
@@ -47,8 +48,13 @@ fn options() -> Options {
 
 /// The network of a node that knows no other.
 fn nobody(identity: Identity) -> Peers {
+    another_start(identity, 5)
+}
+
+/// The network of a process with this identity and this number of its start.
+fn another_start(identity: Identity, start: u64) -> Peers {
     let rounds = (Rounds::default(), Timing::default().election_max);
-    Peers::new(identity, NodeRecord::default(), Default::default(), (2, 2), rounds, complain())
+    Peers::new(identity, start, NodeRecord::default(), Default::default(), (2, 2), rounds, complain())
 }
 
 /// A hook that sends each text to the test.
