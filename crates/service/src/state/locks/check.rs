@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(in_lock(|lock| lock.held = 0), "the lock \"deploy\" has a holder behind a waiter");
         assert_eq!(in_lock(|lock| lock.held = 2), "the lock \"deploy\" has a holder behind a waiter");
         assert_eq!(
-            in_lock(|lock| drop(lock.line.replace(Arc::new(Claim::clone(&lock.line.get(2).expect("it holds")))))),
+            in_lock(|lock| drop(lock.line.replace(Arc::new(Claim::clone(lock.line.get(2).expect("it holds")))))),
             "the lock \"deploy\" has a claim in its line that does not exist"
         );
         assert_eq!(
