@@ -90,14 +90,23 @@ pub struct Server {
 impl Server {
     /// Starts the server of this binary at a free port.
     pub fn start(baton: &Path, data: &Path) -> Result<Server, String> {
+        Server::start_with(baton, data, &[])
+    }
+
+    /// The same, with more options of `baton serve`.
+    pub fn start_with(baton: &Path, data: &Path, options: &[&str]) -> Result<Server, String> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.map_err(|error| format!("there is no free port: {error}"))?;
-        Server::start_at(baton, data, &address.to_string())
+        Server::launch(baton, data, &address.to_string(), options)
     }
 
     pub fn start_at(baton: &Path, data: &Path, address: &str) -> Result<Server, String> {
+        Server::launch(baton, data, address, &[])
+    }
+
+    fn launch(baton: &Path, data: &Path, address: &str, options: &[&str]) -> Result<Server, String> {
         let mut command = Command::new(baton);
-        command.arg("serve").arg("--data").arg(data).args(["--listen", address]);
+        command.arg("serve").arg("--data").arg(data).args(["--listen", address]).args(options);
         let start = Instant::now();
         let mut process = Process::start(&format!("the server {}", baton.display()), &mut command)?;
         process.line(READY_MAX).map_err(|reason| format!("a server does not start: {reason}"))?;

@@ -36,6 +36,19 @@ const HANDOVERS: &str = "16 clients, one lock: handovers/s";
 const HELD_MIB: &str = "100,000 held locks: MiB of resident memory";
 const RESTART: &str = "restart with 100,000 held locks: s";
 const RESTART_MIB: &str = "the same: MiB of resident memory";
+/// An acquire behind a line of waiters. Its owner holds a lock that another owner waits for, so the server looks for a
+/// deadlock.
+const BEHIND: [(&str, &str, &str); 3] = [
+    (
+        "10",
+        "behind 10 waiters: an acquire, its cancel and a pair: us",
+        "behind 10 waiters: an acquire refused as a deadlock: us",
+    ),
+    ("1000", "behind 1,000 waiters: the same: us", "behind 1,000 waiters: a refused acquire: us"),
+    ("100000", "behind 100,000 waiters: the same: us", "behind 100,000 waiters: a refused acquire: us"),
+];
+/// The target: the cost does not grow with the line. The rest is for noise.
+const BEHIND_MORE: f64 = 1.5;
 /// The rows of one server, in the order of the table.
 const LOADED: [&str; 6] = [DISK, TCP, PAIRS, IN_PROPORTION, OWN_PAIRS, HANDOVERS];
 /// The rows of a server with many held locks.
@@ -61,7 +74,8 @@ impl Rows<'_> {
 /// With `only`, measures the rows whose names contain it, and not `looking`.
 pub fn run(only: Option<&str>) -> Result<(), String> {
     let rows = Rows { only: only.unwrap_or_default() };
-    let names = [&[READY], &LOADED[..], &HOLDING].concat();
+    let behind = BEHIND.map(|(_, waits, refused)| [waits, refused]).concat();
+    let names = [&[READY], &LOADED[..], &behind, &HOLDING].concat();
     if !rows.have_any(&names) {
         return Err(format!("no row has {:?} in its name; the rows are:\n  {}", rows.only, names.join("\n  ")));
     }
@@ -72,6 +86,9 @@ pub fn run(only: Option<&str>) -> Result<(), String> {
     }
     if rows.have_any(&LOADED) {
         loaded(&rows, &baton, &load, scratch.path())?;
+    }
+    if rows.have_any(&behind) {
+        lines(&rows, &baton, &load, scratch.path())?;
     }
     if rows.have_any(&HOLDING) {
         holding(&rows, &baton, &load, scratch.path())?;
@@ -112,6 +129,27 @@ fn loaded(rows: &Rows, baton: &Path, load: &Path, folder: &Path) -> Result<(), S
     rows.show(IN_PROPORTION, pairs, &Asked::AtLeast(asked_here));
     rows.show(OWN_PAIRS, own_locks, &Asked::Nothing);
     rows.show(HANDOVERS, one_lock, &Asked::Nothing);
+    Ok(())
+}
+
+/// Each length of the line has a server of its own.
+fn lines(rows: &Rows, baton: &Path, load: &Path, folder: &Path) -> Result<(), String> {
+    let mut shortest = None;
+    for (waiters, waits, refused) in BEHIND {
+        // More than the default, which would refuse the acquire behind the longest line.
+        let server = Server::start_with(baton, &folder.join(format!("behind-{waiters}")), &["--max-waiters=1000000"])?;
+        let report = server.load(load, &["behind", waiters])?.json(LOAD_MAX)?;
+        let number = |key: &str| report[key].as_f64().ok_or_else(|| format!("the load reports no {key}"));
+        let (waits_us, refused_us) = (number("waits_us")?, number("refused_us")?);
+        let asked = |us: f64| Asked::AtMost(BEHIND_MORE * us);
+        let (of_waits, of_refused) = match shortest {
+            None => (Asked::Nothing, Asked::Nothing),
+            Some((waits_us, refused_us)) => (asked(waits_us), asked(refused_us)),
+        };
+        rows.show(waits, waits_us, &of_waits);
+        rows.show(refused, refused_us, &of_refused);
+        shortest.get_or_insert((waits_us, refused_us));
+    }
     Ok(())
 }
 

@@ -7,9 +7,12 @@
 //!   `--name-bytes B`: names of locks have at least B bytes, so that the server's log grows faster.
 //!   `--seconds S`: stop after S seconds, even if fewer than N pairs are done.
 //! `load SERVER hold N` holds N locks of one session until standard input ends.
+//! `load SERVER behind N` measures an acquire behind N waiters: one that waits and is given up, followed by a pair; and
+//! one that is refused as a deadlock. Prints the medians.
 //! `load SERVER watch` acquires and releases its own lock until standard input ends, and prints when each pair
 //! was done.
 
+mod behind;
 mod etcd;
 
 use std::error::Error;
@@ -29,8 +32,8 @@ use etcd::Etcd;
 const IN_FLIGHT: u64 = 256;
 /// `watch` stops after this many pairs.
 const WATCHED_MAX: usize = 10_000_000;
-const USAGE: &str =
-    "usage: load SERVER (pairs N [--clients C] [--locks own|one] [--name-bytes B] [--seconds S] | hold N | watch)";
+const USAGE: &str = "usage: load SERVER (pairs N [--clients C] [--locks own|one] [--name-bytes B] [--seconds S] \
+     | hold N | behind N | watch)";
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -43,6 +46,7 @@ fn main() -> Outcome {
             runtime(options.clients)?.block_on(pairs(server, count, &options))
         }
         [server, "hold", count] => runtime(1)?.block_on(hold(server, count.parse()?)),
+        [server, "behind", count] => runtime(1)?.block_on(behind::behind(server, count.parse()?)),
         [server, "watch"] => runtime(1)?.block_on(watch(server)),
         _ => Err(USAGE.into()),
     }

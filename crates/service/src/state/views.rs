@@ -100,7 +100,7 @@ impl State {
 
     /// Number of claims that wait at this lock.
     pub fn waiters_of(&self, lock: impl AsRef<[u8]>) -> usize {
-        self.locks.get(lock.as_ref()).map_or(0, |(_, lock)| lock.line.len() - lock.held)
+        self.locks.get(lock.as_ref()).map_or(0, |(_, lock)| lock.line.len() - lock.held())
     }
 
     /// Number of claims of this session, waiting or holding. A claim of several locks counts once.

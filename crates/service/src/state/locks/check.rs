@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::limits::{FORCED_MAX, HISTORY_MAX, HISTORY_OF_LOCK_MAX, LOCK_DELAY_MS_MAX};
 use super::lock::Lock;
-use super::{Claim, LockName, Locks, Mode, limits};
+use super::{Claim, LockName, Locks, Mode, Ticket, limits};
 use crate::state::limits::COUNTER_MAX;
 
 impl Locks {
@@ -35,7 +35,13 @@ impl Locks {
                 acquires.len()
             ));
         }
-        self.check_counts()
+        self.check_counts()?;
+        let tangled = |claim: &&Arc<Claim>| self.is_tangled(claim);
+        let is_indexed = |lock: &Lock| lock.line.iter().filter(tangled).eq(lock.line.tangled(0, Ticket::MAX));
+        match self.locks.iter().find(|(_, lock)| !is_indexed(lock)) {
+            Some((name, _)) => Err(format!("the lock {name:?} does not match its index of tangled claims")),
+            None => Ok(()),
+        }
     }
 
     fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
@@ -54,11 +60,11 @@ impl Locks {
             modes().flatten().all(|mode| mode.permits() == lock.permits),
             "has another number of permits than a claim names",
         )?;
-        says(lock.line.iter().is_sorted_by(|one, next| one.ticket < next.ticket), "has a ticket in its line twice")?;
         let is_parted = lock.holders().all(|claim| claim.holds()) && !lock.waiters().any(|claim| claim.holds());
-        says(is_parted, "has a holder behind a waiter")?;
-        let is_shared = modes().take(lock.held).flatten().all(|mode| mode == Mode::Shared);
-        says(is_shared || lock.held <= lock.permits as usize, "has too many holders")?;
+        let held_to = lock.holders().last().map_or(0, |last| last.ticket);
+        says(is_parted && held_to == lock.held_to, "has a holder behind a waiter")?;
+        let is_shared = modes().take(lock.held()).flatten().all(|mode| mode == Mode::Shared);
+        says(is_shared || lock.held <= lock.permits, "has too many holders")?;
         says(lock.holders().is_sorted_by_key(|claim| claim.fence), "has a fence that is lower than an earlier one")?;
         says(self.gated || self.grantable(lock).is_none(), "is free for its first waiter")?;
 
@@ -126,8 +132,13 @@ impl Locks {
         if !by_session.iter().eq(&self.counts) {
             return Err("the counts of claims by session do not match the claims".to_owned());
         }
-        if !children.iter().eq(&self.children) {
+        let parents: BTreeSet<_> = self.children.keys().map(|&(parent, child)| (child, parent)).collect();
+        if !children.iter().eq(&self.children) || !parents.iter().eq(&self.parents) {
             return Err("the index of owners by parent does not match the claims".to_owned());
+        }
+        let contended = self.claims.values().filter(|claim| claim.holds() && self.is_relevant(claim));
+        if !contended.map(|claim| claim.owner_key()).collect::<BTreeSet<_>>().iter().eq(&self.contended) {
+            return Err("the index of contended holds does not match the claims".to_owned());
         }
         if !closed.eq(&self.delays) {
             return Err("the index of closed locks does not match the closed locks".to_owned());
@@ -204,15 +215,15 @@ mod tests {
         assert_eq!(in_lock(|lock| lock.held = 0), "the lock \"deploy\" has a holder behind a waiter");
         assert_eq!(in_lock(|lock| lock.held = 2), "the lock \"deploy\" has a holder behind a waiter");
         assert_eq!(
-            in_lock(|lock| lock.line.push(lock.line[1].clone())),
-            "the lock \"deploy\" has a ticket in its line twice"
-        );
-        assert_eq!(
-            in_lock(|lock| lock.line.replace(0, Arc::new(Claim::clone(&lock.line[0])))),
+            in_lock(|lock| drop(lock.line.replace(Arc::new(Claim::clone(lock.line.get(2).expect("it holds")))))),
             "the lock \"deploy\" has a claim in its line that does not exist"
         );
+        assert_eq!(
+            in_lock(|lock| lock.line.set_tangled(lock.held_to, true)),
+            "the lock \"deploy\" does not match its index of tangled claims"
+        );
 
-        assert_eq!(in_lock(|lock| drop(lock.line.remove(1))), "1 places in lines are counted, but 2 exist");
+        assert_eq!(in_lock(|lock| drop(lock.line.remove(3))), "1 places in lines are counted, but 2 exist");
         let stranger = (OwnerId(9), SessionId(9), 9);
         assert_eq!(broken(|locks| locks.waits.insert(stranger)), "3 claims by owner are counted, but 2 exist");
         assert_eq!(
@@ -229,6 +240,10 @@ mod tests {
         assert_eq!(broken(|locks| locks.children.clear()), by_parent);
         assert_eq!(broken(|locks| locks.children.insert((OwnerId(3), OwnerId(2)), 2)), by_parent);
         assert_eq!(broken(|locks| locks.children.insert((OwnerId(1), OwnerId(2)), 1)), by_parent);
+        assert_eq!(broken(|locks| locks.parents.clear()), by_parent);
+        let by_contended = "the index of contended holds does not match the claims";
+        assert_eq!(broken(|locks| locks.contended.clear()), by_contended);
+        assert_eq!(broken(|locks| locks.contended.insert(stranger)), by_contended);
         assert_eq!(
             broken(|locks| locks.delays.insert(NAME.into())),
             "the index of closed locks does not match the closed locks"

@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
+use smallvec::SmallVec;
 
 use super::lock::Lock;
 use super::{Claim, Delay, LockName, Locks};
@@ -18,8 +19,18 @@ impl Locks {
             self.revoked.insert(claim.key());
         }
         count(&mut self.counts, claim.session);
-        if let Some(kinship) = claim.kinship() {
-            count(&mut self.children, kinship);
+        if let Some((parent, child)) = claim.kinship() {
+            count(&mut self.children, (parent, child));
+            self.parents.insert((child, parent));
+        }
+        self.tangle(claim);
+        for want in &claim.wants {
+            // If there are more, the others have been contended before.
+            let line = &self.locks[&want.lock].line;
+            let other = if line.len() == 2 { line.iter().find(|other| other.ticket != claim.ticket) } else { None };
+            if let Some(other) = other.cloned() {
+                self.tangle(&other);
+            }
         }
     }
 
@@ -31,8 +42,71 @@ impl Locks {
             self.revoked.remove(&claim.key()).expect("the index of revoked claims has every revoked claim");
         }
         uncount(&mut self.counts, &claim.session);
-        if let Some(kinship) = claim.kinship() {
-            uncount(&mut self.children, &kinship);
+        if let Some((parent, child)) = claim.kinship() {
+            uncount(&mut self.children, &(parent, child));
+            if !self.children.contains_key(&(parent, child)) {
+                self.parents.remove(&(child, parent));
+            }
+        }
+        self.contended.remove(&claim.owner_key());
+        self.tangle_owners(claim);
+        for want in &claim.wants {
+            let line = &self.locks[&want.lock].line;
+            let alone = if line.len() == 1 { line.last().cloned() } else { None };
+            if let Some(alone) = alone {
+                self.tangle(&alone);
+            }
+        }
+    }
+
+    /// Whether another claim waits for this one, or could: it waits, or it is not alone at one of its locks.
+    pub(super) fn is_relevant(&self, claim: &Claim) -> bool {
+        !claim.holds() || claim.wants.iter().any(|want| self.locks[&want.lock].line.len() > 1)
+    }
+
+    /// Whether a claim of a line can lead a search for deadlocks to other lines: it wants several locks, or its owner
+    /// has other relevant claims, a parent or children.
+    pub(super) fn is_tangled(&self, claim: &Claim) -> bool {
+        let is_other = |other: &Claim| other.key() != claim.key();
+        self.is_relevant(claim)
+            && (claim.wants_several()
+                || self.relevant_of(claim.owner).take(2).any(is_other)
+                || self.parents_of(claim.owner).next().is_some()
+                || self.children_of(claim.owner).next().is_some())
+    }
+
+    /// Updates the indices of contended holds and of tangled claims, because this claim is new, or was granted, or came
+    /// to be alone, or is not alone any more.
+    pub(super) fn tangle(&mut self, claim: &Claim) {
+        let is_contended = claim.holds() && self.is_relevant(claim);
+        match self.contended.contains(&claim.owner_key()) {
+            false if is_contended => drop(self.contended.insert(claim.owner_key())),
+            true if !is_contended => drop(self.contended.remove(&claim.owner_key())),
+            _ => {}
+        }
+        self.mark(claim);
+        self.tangle_owners(claim);
+    }
+
+    /// Updates the index of tangled claims, because one relevant claim of an owner came or went. Other claims of the
+    /// owner, or of its parent, can have changed only if there are at most two: three are tangled by each other. So this
+    /// must follow each single change.
+    fn tangle_owners(&mut self, claim: &Claim) {
+        for owner in [Some(claim.owner), claim.kinship().map(|(parent, _)| parent)].into_iter().flatten() {
+            let few: SmallVec<[(SessionId, RequestNumber); 3]> =
+                self.relevant_of(owner).map(Claim::key).take(3).collect();
+            if few.len() < 3 {
+                few.into_iter().for_each(|key| self.mark(&self.claims[&key].clone()));
+            }
+        }
+    }
+
+    fn mark(&mut self, claim: &Claim) {
+        let is_tangled = self.is_tangled(claim);
+        for want in &claim.wants {
+            if self.locks[&want.lock].line.is_tangled(claim.ticket) != is_tangled {
+                self.lock_mut(&want.lock).line.set_tangled(claim.ticket, is_tangled);
+            }
         }
     }
 
@@ -102,8 +176,9 @@ impl Locks {
         self.delays.iter().map(|name| (name, self.locks[name].delay().expect("a lock in this index is closed")))
     }
 
-    pub(super) fn holds_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
-        self.claims_in(&self.holds, owner)
+    /// The claims of the owner that wait or are contended.
+    pub(super) fn relevant_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
+        self.claims_in(&self.contended, owner).chain(self.waits_of(owner))
     }
 
     pub(super) fn waits_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
@@ -113,6 +188,11 @@ impl Locks {
     /// The owners that act for this one: they have a claim that names this owner as parent.
     pub(super) fn children_of(&self, owner: OwnerId) -> impl Iterator<Item = OwnerId> {
         self.children.range((owner, OwnerId(0))..=(owner, OwnerId(u64::MAX))).map(|(&(_, child), _)| child)
+    }
+
+    /// The owners that this one acts for.
+    pub(super) fn parents_of(&self, owner: OwnerId) -> impl Iterator<Item = OwnerId> {
+        self.parents.range((owner, OwnerId(0))..=(owner, OwnerId(u64::MAX))).map(|&(_, parent)| parent)
     }
 
     fn claims_in<'a>(

@@ -1,9 +1,14 @@
 //! The line of a lock: its claims, in ascending order of their tickets.
+//!
+//! A line may have 100,000 claims, so every change of it costs at most a logarithm of its length, also while a reader has
+//! a clone of it, and also in the middle. Two indices say which claims matter to a search for deadlocks.
 
-use std::collections::VecDeque;
-use std::ops::Index;
+use std::ops::Bound;
 use std::sync::Arc;
 
+use imbl::{OrdMap, OrdSet};
+
+use super::Mode;
 use super::claim::{Claim, Ticket};
 
 /// Most locks have one claim at a time, and there may be a million locks, so a single claim needs no allocation.
@@ -11,113 +16,192 @@ use super::claim::{Claim, Ticket};
 pub enum Line {
     #[default]
     Empty,
-    One(Arc<Claim>),
-    /// New claims join at the end, and most claims leave at the front. Boxed, so that it has the size of a pointer.
-    #[expect(clippy::box_collection)]
-    Many(Box<VecDeque<Arc<Claim>>>),
+    One(Place),
+    /// Boxed, so that it has the size of a pointer.
+    Many(Box<Many>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Place {
+    claim: Arc<Claim>,
+    is_tangled: bool,
+    is_exclusive: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Many {
+    claims: OrdMap<Ticket, Arc<Claim>>,
+    tangled: OrdSet<Ticket>,
+    exclusive: OrdSet<Ticket>,
 }
 
 impl Line {
-    /// The claims as two slices, because a ring buffer may wrap.
-    fn parts(&self) -> (&[Arc<Claim>], &[Arc<Claim>]) {
+    /// The claims, in one of two forms.
+    fn parts(&self) -> (Option<&Place>, Option<&Many>) {
         match self {
-            Line::Empty => (&[], &[]),
-            Line::One(claim) => (std::slice::from_ref(claim), &[]),
-            Line::Many(claims) => claims.as_slices(),
+            Line::Empty => (None, None),
+            Line::One(place) => (Some(place), None),
+            Line::Many(many) => (None, Some(many)),
         }
     }
 
     pub fn len(&self) -> usize {
-        let (first, second) = self.parts();
-        first.len() + second.len()
+        let (one, many) = self.parts();
+        usize::from(one.is_some()) + many.map_or(0, |many| many.claims.len())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        matches!(self, Line::Empty)
     }
 
-    pub fn get(&self, at: usize) -> Option<&Arc<Claim>> {
-        let (first, second) = self.parts();
-        first.get(at).or_else(|| second.get(at - first.len()))
+    pub fn get(&self, ticket: Ticket) -> Option<&Arc<Claim>> {
+        let (one, many) = self.parts();
+        let one = one.filter(|place| place.claim.ticket == ticket).map(|place| &place.claim);
+        one.or_else(|| many?.claims.get(&ticket))
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Claim>> {
-        let (first, second) = self.parts();
-        first.iter().chain(second)
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Claim>> {
+        let (one, many) = self.parts();
+        one.into_iter().map(|place| &place.claim).chain(many.into_iter().flat_map(|many| many.claims.values()))
     }
 
-    /// The claims from this position on.
-    pub fn from(&self, start: usize) -> impl Iterator<Item = &Arc<Claim>> {
-        let (first, second) = self.parts();
-        let split = start.min(first.len());
-        first[split..].iter().chain(&second[start - split..])
+    /// The claims with a ticket above this one.
+    pub fn after(&self, ticket: Ticket) -> impl Iterator<Item = &Arc<Claim>> {
+        let (one, many) = self.parts();
+        let one = one.map(|place| &place.claim).filter(|claim| claim.ticket > ticket);
+        let above = (Bound::Excluded(ticket), Bound::Unbounded);
+        one.into_iter().chain(many.into_iter().flat_map(move |many| many.claims.range(above).map(|(_, claim)| claim)))
     }
 
-    /// Number of claims with a ticket of at most this one.
+    /// The last claim with a ticket below this one.
+    pub fn before(&self, ticket: Ticket) -> Option<&Arc<Claim>> {
+        let (one, many) = self.parts();
+        let one = one.map(|place| &place.claim).filter(|claim| claim.ticket < ticket);
+        one.or_else(|| many?.claims.range(..ticket).next_back().map(|(_, claim)| claim))
+    }
+
+    pub fn last(&self) -> Option<&Arc<Claim>> {
+        let (one, many) = self.parts();
+        one.map(|place| &place.claim).or_else(|| many?.claims.get_max().map(|(_, claim)| claim))
+    }
+
+    /// Number of claims with a ticket of at most this one. Counts them, so it is for readers only.
     pub fn up_to(&self, ticket: Ticket) -> usize {
-        let (first, second) = self.parts();
-        let is_before = |claim: &Arc<Claim>| claim.ticket <= ticket;
-        first.partition_point(is_before) + second.partition_point(is_before)
+        let (one, many) = self.parts();
+        let one = one.is_some_and(|place| place.claim.ticket <= ticket);
+        usize::from(one) + many.map_or(0, |many| many.claims.range(..=ticket).count())
     }
 
-    /// The position of the claim with this ticket, if it is in the line.
-    pub fn position(&self, ticket: Ticket) -> Option<usize> {
-        let at = self.up_to(ticket).checked_sub(1)?;
-        (self[at].ticket == ticket).then_some(at)
-    }
-
-    /// Adds a claim at the end. The caller keeps the order of the tickets, or sorts later.
-    pub fn push(&mut self, claim: Arc<Claim>) {
+    /// Adds a claim that is not tangled yet, and wants the lock in this mode. Its ticket must be new in the line.
+    pub fn push(&mut self, claim: Arc<Claim>, mode: Mode) {
+        let place = Place { claim, is_tangled: false, is_exclusive: is_exclusive(mode) };
         *self = match std::mem::take(self) {
-            Line::Empty => Line::One(claim),
-            Line::One(first) => Line::Many(Box::new(VecDeque::from([first, claim]))),
-            Line::Many(mut claims) => {
-                claims.push_back(claim);
-                Line::Many(claims)
+            Line::Empty => Line::One(place),
+            Line::One(first) => {
+                let mut many = Box::<Many>::default();
+                many.push(first);
+                many.push(place);
+                Line::Many(many)
+            }
+            Line::Many(mut many) => {
+                many.push(place);
+                Line::Many(many)
             }
         };
     }
 
-    pub fn replace(&mut self, at: usize, claim: Arc<Claim>) {
-        match self {
-            Line::Many(claims) => claims[at] = claim,
-            Line::One(first) if at == 0 => *first = claim,
-            _ => panic!("there is no claim {at} in the line"),
-        }
+    /// Replaces the claim with this ticket, and returns it.
+    pub fn replace(&mut self, claim: Arc<Claim>) -> Arc<Claim> {
+        let at = match self {
+            Line::Many(many) => many.claims.get_mut(&claim.ticket),
+            Line::One(place) if place.claim.ticket == claim.ticket => Some(&mut place.claim),
+            _ => None,
+        };
+        std::mem::replace(at.expect(IN_LINE), claim)
     }
 
-    pub fn remove(&mut self, at: usize) -> Arc<Claim> {
+    pub fn remove(&mut self, ticket: Ticket) -> Arc<Claim> {
         match std::mem::take(self) {
-            Line::Many(mut claims) => {
-                let claim = claims.remove(at).expect("the position is in the line");
-                // A single remaining claim stays in the ring, because others may come soon.
-                if !claims.is_empty() {
-                    *self = Line::Many(claims);
+            Line::Many(mut many) => {
+                let claim = many.claims.remove(&ticket).expect(IN_LINE);
+                many.tangled.remove(&ticket);
+                many.exclusive.remove(&ticket);
+                // A single remaining claim stays in the map, because others may come soon.
+                if !many.claims.is_empty() {
+                    *self = Line::Many(many);
                 }
                 claim
             }
-            Line::One(claim) if at == 0 => claim,
-            _ => panic!("there is no claim {at} in the line"),
+            Line::One(place) if place.claim.ticket == ticket => place.claim,
+            _ => panic!("{IN_LINE}"),
         }
     }
 
-    /// Sorts claims that were pushed in any order.
-    pub fn sort(&mut self) {
-        if let Line::Many(claims) = self {
-            claims.make_contiguous().sort_unstable_by_key(|claim| claim.ticket);
+    /// Whether the claim with this ticket is in the index of tangled claims: see [`Locks::is_tangled`].
+    ///
+    /// [`Locks::is_tangled`]: super::Locks::is_tangled
+    pub fn is_tangled(&self, ticket: Ticket) -> bool {
+        match self {
+            Line::Empty => false,
+            Line::One(place) => place.is_tangled && place.claim.ticket == ticket,
+            Line::Many(many) => many.tangled.contains(&ticket),
         }
     }
-}
 
-impl Index<usize> for Line {
-    type Output = Arc<Claim>;
+    /// Changes the index of tangled claims.
+    pub fn set_tangled(&mut self, ticket: Ticket, is_tangled: bool) {
+        match self {
+            Line::Many(many) if is_tangled => drop(many.tangled.insert(ticket)),
+            Line::Many(many) => drop(many.tangled.remove(&ticket)),
+            Line::One(place) if place.claim.ticket == ticket => place.is_tangled = is_tangled,
+            _ => panic!("{IN_LINE}"),
+        }
+    }
 
-    fn index(&self, at: usize) -> &Arc<Claim> {
-        self.get(at).expect("the position is in the line")
+    /// The tangled claims with a ticket above the first and up to the second of these.
+    pub fn tangled(&self, above: Ticket, up_to: Ticket) -> impl Iterator<Item = &Arc<Claim>> {
+        let range = (Bound::Excluded(above), Bound::Included(up_to));
+        let (one, many) = self.parts();
+        let one = one.filter(|place| place.is_tangled).map(|place| &place.claim);
+        let one = one.filter(move |claim| above < claim.ticket && claim.ticket <= up_to);
+        // A range that ends before it begins is invalid.
+        let many = many.filter(|_| above < up_to).into_iter();
+        one.into_iter().chain(many.flat_map(move |many| many.tangled.range(range).map(|ticket| &many.claims[ticket])))
+    }
+
+    /// The first claim with a ticket above this one that wants the lock for itself alone.
+    pub fn exclusive_after(&self, ticket: Ticket) -> Option<&Arc<Claim>> {
+        let (one, many) = self.parts();
+        let one = one.filter(|place| place.is_exclusive && place.claim.ticket > ticket).map(|place| &place.claim);
+        one.or_else(|| {
+            let many = many?;
+            let next = many.exclusive.range((Bound::Excluded(ticket), Bound::Unbounded)).next()?;
+            many.claims.get(next)
+        })
     }
 }
 
-// Equality ignores whether a single claim is stored alone or in a ring.
+impl Many {
+    fn push(&mut self, place: Place) {
+        let ticket = place.claim.ticket;
+        if place.is_tangled {
+            self.tangled.insert(ticket);
+        }
+        if place.is_exclusive {
+            self.exclusive.insert(ticket);
+        }
+        self.claims.insert(ticket, place.claim);
+    }
+}
+
+const IN_LINE: &str = "a claim is in the line of each of its locks";
+
+/// Whether a claim in this mode shares the lock with no other claim.
+fn is_exclusive(mode: Mode) -> bool {
+    mode != Mode::Shared && mode.permits() == 1
+}
+
+// Equality ignores whether a single claim is stored alone or in a map. The indices follow from all claims of the state.
 impl PartialEq for Line {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -133,8 +217,7 @@ mod tests {
     use crate::state::{OwnerId, SessionId};
 
     fn claim(ticket: Ticket, since_ms: u64) -> Arc<Claim> {
-        let Acquire { wants, owner, parent, .. } =
-            Acquire::one("lock", crate::state::locks::Mode::Exclusive, OwnerId(1));
+        let Acquire { wants, owner, parent, .. } = Acquire::one("lock", Mode::Exclusive, OwnerId(1));
         let (session, number, lock_delay_ms) = (SessionId(1), ticket, 0);
         let (revision, timeout_ms, fence, revoked) = (0, None, None, false);
         Arc::new(Claim {
@@ -153,53 +236,99 @@ mod tests {
         })
     }
 
-    fn assert_same(line: &Line, model: &[Arc<Claim>]) {
+    /// A claim, its mode, and whether it is tangled.
+    type Model = Vec<(Arc<Claim>, Mode, bool)>;
+
+    fn assert_same(line: &Line, model: &Model) {
+        let claims = || model.iter().map(|(claim, ..)| claim);
         assert_eq!((line.len(), line.is_empty()), (model.len(), model.is_empty()));
-        assert!(line.iter().eq(model));
-        assert!(line.iter().rev().eq(model.iter().rev()));
-        assert!((0..model.len()).all(|at| line[at] == model[at]) && line.get(model.len()).is_none());
-        assert!((0..=model.len()).all(|start| line.from(start).eq(&model[start..])));
-        for ticket in 0..=model.last().map_or(1, |last| last.ticket + 1) {
-            assert_eq!(line.up_to(ticket), model.iter().filter(|claim| claim.ticket <= ticket).count());
-            assert_eq!(line.position(ticket), model.iter().position(|claim| claim.ticket == ticket));
+        assert!(line.iter().eq(claims()));
+        assert_eq!(line.last(), claims().next_back());
+        for ticket in 0..=claims().next_back().map_or(1, |last| last.ticket + 1) {
+            assert!(line.after(ticket).eq(claims().filter(|claim| claim.ticket > ticket)));
+            assert_eq!(line.before(ticket), claims().rfind(|claim| claim.ticket < ticket));
+            assert_eq!(line.get(ticket), claims().find(|claim| claim.ticket == ticket));
+            assert_eq!(line.up_to(ticket), claims().filter(|claim| claim.ticket <= ticket).count());
+            let next = model.iter().find(|(claim, mode, _)| claim.ticket > ticket && is_exclusive(*mode));
+            assert_eq!(line.exclusive_after(ticket), next.map(|(claim, ..)| claim));
+            let tangled = |above: Ticket, up_to: Ticket| {
+                let within = move |claim: &Claim| above < claim.ticket && claim.ticket <= up_to;
+                model.iter().filter(move |(claim, _, tangled)| *tangled && within(claim)).map(|(claim, ..)| claim)
+            };
+            assert!(line.tangled(ticket, Ticket::MAX).eq(tangled(ticket, Ticket::MAX)));
+            assert!(line.tangled(3, ticket).eq(tangled(3, ticket)));
+            assert_eq!(line.is_tangled(ticket), tangled(0, ticket).any(|claim| claim.ticket == ticket));
         }
     }
 
     #[test]
     fn a_line_is_a_list_of_claims_whatever_its_length() {
         let mut random = fastrand::Rng::with_seed(11);
-        let (mut line, mut model, mut last_ticket) = (Line::default(), Vec::new(), 0);
-        for _ in 0..3_000 {
+        let (mut line, mut model, mut last_ticket) = (Line::default(), Model::new(), 0);
+        for round in 0..1_000 {
+            let longest = if round % 250 < 200 { 6 } else { 40 };
             let at = random.usize(..model.len().max(1));
             match random.u32(..8) {
-                0..4 if model.len() < 12 => {
+                0..4 if model.len() < longest => {
                     last_ticket += random.u64(1..3);
-                    line.push(claim(last_ticket, 0));
-                    model.push(claim(last_ticket, 0));
+                    let modes = [Mode::Exclusive, Mode::Shared, Mode::Permit { of: 1 }, Mode::Permit { of: 2 }];
+                    let (mode, is_tangled) = (modes[random.usize(..4)], random.bool());
+                    line.push(claim(last_ticket, 0), mode);
+                    line.set_tangled(last_ticket, is_tangled);
+                    model.push((claim(last_ticket, 0), mode, is_tangled));
                 }
                 4 if !model.is_empty() => {
-                    model[at] = claim(model[at].ticket, random.u64(..));
-                    line.replace(at, model[at].clone());
+                    let new = claim(model[at].0.ticket, random.u64(..));
+                    assert_eq!(line.replace(new.clone()), std::mem::replace(&mut model[at].0, new));
+                }
+                5 if !model.is_empty() => {
+                    model[at].2 = random.bool();
+                    line.set_tangled(model[at].0.ticket, model[at].2);
                 }
                 // Claims leave at the front more often than elsewhere, as in a real line.
-                5 if !model.is_empty() => assert_eq!(line.remove(at), model.remove(at)),
-                _ if !model.is_empty() => assert_eq!(line.remove(0), model.remove(0)),
+                6 if !model.is_empty() => assert_eq!(line.remove(model[at].0.ticket), model.remove(at).0),
+                _ if !model.is_empty() => assert_eq!(line.remove(model[0].0.ticket), model.remove(0).0),
                 _ => {}
             }
             assert_same(&line, &model);
         }
     }
 
+    /// A reader has a clone of the line while it changes.
+    #[test]
+    fn a_change_of_a_long_line_copies_few_claims() {
+        let copied = |waiters: u64, change: &dyn Fn(&mut Line)| {
+            let mut line = Line::default();
+            (1..=waiters).for_each(|ticket| line.push(claim(ticket, 0), Mode::Exclusive));
+            let claims: Vec<Arc<Claim>> = line.iter().cloned().collect();
+            let read = line.clone();
+            change(&mut line);
+            assert_eq!(read.len() as u64, waiters);
+            claims.iter().filter(|claim| Arc::strong_count(claim) > 2).count()
+        };
+        let changes: [&dyn Fn(&mut Line); 4] = [
+            &|line| line.push(claim(1_000_000, 0), Mode::Exclusive),
+            &|line| drop(line.remove(1)),
+            &|line| drop(line.remove(500)),
+            &|line| drop(line.replace(claim(500, 1))),
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            for waiters in [1_000, 10_000] {
+                let copied = copied(waiters, change);
+                assert!(copied <= 64, "change {number} of a line of {waiters} copied {copied} claims");
+            }
+        }
+    }
+
     #[test]
     fn two_lines_are_the_same_if_their_claims_are() {
         let (mut one, mut other) = (Line::default(), Line::default());
-        one.push(claim(3, 0));
-        one.push(claim(2, 0));
-        one.sort();
-        assert_same(&one, &[claim(2, 0), claim(3, 0)]);
-        other.push(claim(3, 0));
+        one.push(claim(3, 0), Mode::Exclusive);
+        one.push(claim(2, 0), Mode::Exclusive);
+        assert!(one.iter().eq([&claim(2, 0), &claim(3, 0)]));
+        other.push(claim(3, 0), Mode::Exclusive);
         assert_ne!(one, other);
-        one.remove(0);
+        one.remove(2);
         assert_eq!(one, other);
     }
 }

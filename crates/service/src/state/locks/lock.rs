@@ -25,7 +25,9 @@ pub struct Delay {
 pub struct Lock {
     /// The first `held` claims hold the lock, the others wait. No claim overtakes another.
     pub line: Line,
-    pub held: usize,
+    pub held: u32,
+    /// The ticket of the last claim that holds the lock; 0 if none holds it.
+    pub held_to: Ticket,
     /// 1 for exclusive and shared. It can change only while the lock is not in use.
     pub permits: u32,
     /// Boxed, because most locks have none of it.
@@ -58,16 +60,21 @@ impl Lock {
         changed
     }
 
+    /// Number of claims that hold the lock.
+    pub fn held(&self) -> usize {
+        self.held as usize
+    }
+
     pub fn holders(&self) -> impl Iterator<Item = &Arc<Claim>> {
-        self.line.iter().take(self.held)
+        self.line.iter().take(self.held())
     }
 
     pub fn waiters(&self) -> impl Iterator<Item = &Arc<Claim>> {
-        self.line.from(self.held)
+        self.line.after(self.held_to)
     }
 
     pub fn next_waiter(&self) -> Option<&Arc<Claim>> {
-        self.line.get(self.held)
+        self.waiters().next()
     }
 
     /// While a lock is in use, all claims must name the same number of permits.
@@ -83,7 +90,7 @@ impl Lock {
         }
         match self.holders().next() {
             None => true,
-            Some(first) => first.mode(name).shares_with(mode) || self.held < self.permits as usize,
+            Some(first) => first.mode(name).shares_with(mode) || self.held < self.permits,
         }
     }
 
@@ -95,36 +102,47 @@ impl Lock {
     }
 
     fn last_holder(&self) -> Option<&Arc<Claim>> {
-        self.line.get(self.held.checked_sub(1)?)
+        self.line.get(self.held_to)
     }
 
-    /// The claim must be in the line.
-    pub fn position(&self, ticket: Ticket) -> usize {
-        self.line.position(ticket).expect("a claim is in the line of each of its locks")
+    /// Adds a new claim, which wants the lock in this mode.
+    pub fn push(&mut self, claim: Arc<Claim>, mode: Mode) {
+        assert!(self.line.last().is_none_or(|last| last.ticket < claim.ticket), "tickets only grow");
+        assert!(!claim.holds() || self.next_waiter().is_none(), "no claim overtakes another");
+        self.restore(claim, mode);
     }
 
-    pub fn push(&mut self, claim: Arc<Claim>) {
-        assert!(self.line.iter().next_back().is_none_or(|last| last.ticket < claim.ticket), "tickets only grow");
-        self.held += usize::from(claim.holds());
-        self.line.push(claim);
+    /// Adds a claim of a snapshot. Claims may come in any order.
+    pub fn restore(&mut self, claim: Arc<Claim>, mode: Mode) {
+        if claim.holds() {
+            self.held += 1;
+            self.held_to = self.held_to.max(claim.ticket);
+        }
+        self.line.push(claim, mode);
     }
 
     /// `mode` is the mode in which the claim wants the lock.
     pub fn remove(&mut self, ticket: Ticket, mode: Mode) {
-        let at = self.position(ticket);
-        let claim = self.line.remove(at);
-        assert_eq!(claim.holds(), at < self.held, "the first in the line hold, the others wait");
-        self.held -= usize::from(claim.holds());
+        let claim = self.line.remove(ticket);
+        assert_eq!(claim.holds(), ticket <= self.held_to, "the first in the line hold, the others wait");
+        self.held -= u32::from(claim.holds());
+        if ticket == self.held_to {
+            self.held_to = self.line.before(ticket).map_or(0, |holder| holder.ticket);
+        }
         self.keep_fence(claim.fence, mode);
     }
 
     /// Replaces the old version of a claim.
     pub fn replace(&mut self, claim: Arc<Claim>) {
-        let at = self.position(claim.ticket);
-        self.held += usize::from(claim.holds());
-        self.held -= usize::from(self.line[at].holds());
-        self.line.replace(at, claim);
-        assert_eq!(self.line[at].holds(), at < self.held, "the first in the line hold, the others wait");
+        let ticket = claim.ticket;
+        if claim.holds() && ticket > self.held_to {
+            let is_next = self.next_waiter().is_some_and(|next| next.ticket == ticket);
+            assert!(is_next, "the first in the line hold, the others wait");
+            self.held += 1;
+            self.held_to = ticket;
+        }
+        let (holds, before) = (claim.holds(), self.line.replace(claim));
+        assert!(holds || !before.holds(), "a holder does not wait again");
     }
 
     /// Remembers an ended hold. If the lock remembers too many, forgets the oldest, and returns its order.

@@ -63,10 +63,14 @@ pub struct Locks {
     claims: OrdMap<(SessionId, RequestNumber), Arc<Claim>>,
     holds: OrdSet<(OwnerId, SessionId, RequestNumber)>,
     waits: OrdSet<(OwnerId, SessionId, RequestNumber)>,
+    /// Claims that hold, and are not alone at each of their locks.
+    contended: OrdSet<(OwnerId, SessionId, RequestNumber)>,
     /// Number of claims per session, without zeros.
     counts: OrdMap<SessionId, usize>,
     /// An owner, an owner that acts for it, and the number of claims that say so.
     children: OrdMap<(OwnerId, OwnerId), usize>,
+    /// The same pairs, the other way round.
+    parents: OrdSet<(OwnerId, OwnerId)>,
     /// Claims that hold, and whose sessions were told to release them.
     revoked: OrdSet<(SessionId, RequestNumber)>,
     /// Acquires whose holds were ended by force, until the client releases or cancels them. Such a release is not an
@@ -204,7 +208,7 @@ impl Locks {
                     lock.permits = want.mode.permits();
                     self.used += 1;
                 }
-                lock.push(claim.clone());
+                lock.push(claim.clone(), want.mode);
             };
             // Not by `entry`, which looks for a new name three times.
             if let Some(lock) = self.locks.get_mut(&want.lock) {
@@ -215,9 +219,9 @@ impl Locks {
                 self.locks.insert(want.lock.clone(), Arc::new(lock));
             }
         }
-        self.index(&claim);
         let before = self.claims.insert(claim.key(), claim.clone());
         assert!(before.is_none(), "a request makes one claim");
+        self.index(&claim);
         let (session, number) = claim.key();
         match (claim.fence, claim.timeout_ms) {
             (Some(fence), _) => turn.answer(session, number, Answer::Granted { fence: fence.get() }),

@@ -101,26 +101,18 @@ impl Locks {
                     claim.session, want.lock
                 ));
             };
-            // Claims may come in any order. `restored` sorts the lines.
-            let lock = Arc::make_mut(lock);
-            lock.held += usize::from(claim.holds());
-            lock.line.push(claim.clone());
+            Arc::make_mut(lock).restore(claim.clone(), want.mode);
+        }
+        let (session, number) = claim.key();
+        if self.claims.insert(claim.key(), claim.clone()).is_some() {
+            return Err(format!("request {number} of session {session} appears as two claims"));
         }
         self.index(&claim);
-        let (session, number) = claim.key();
-        match self.claims.insert(claim.key(), claim) {
-            Some(_) => Err(format!("request {number} of session {session} appears as two claims")),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Sorts the lines, after all records.
+    /// Counts the used locks, after all records.
     pub(in crate::state) fn restored(&mut self) {
-        let in_use: Vec<LockName> =
-            self.locks.iter().filter(|(_, lock)| lock.line.len() > 1).map(|(name, _)| name.clone()).collect();
-        for name in in_use {
-            self.lock_mut(&name).line.sort();
-        }
         self.used = self.locks.values().filter(|lock| lock.in_use()).count();
     }
 }

@@ -100,9 +100,9 @@ impl<'a> LockView<'a> {
     pub fn line_after(&self, ticket: Ticket) -> impl Iterator<Item = Standing<'a>> + use<'a> {
         let view = *self;
         let start = view.lock.line.up_to(ticket);
-        (start..).zip(view.lock.line.from(start)).map(move |(index, claim)| match claim.holds() {
+        (start..).zip(view.lock.line.after(ticket)).map(move |(index, claim)| match claim.holds() {
             true => Standing::Holder(view.holder(claim)),
-            false => Standing::Waiter(view.waiter(index + 1 - view.lock.held, claim)),
+            false => Standing::Waiter(view.waiter(index + 1 - view.lock.held(), claim)),
         })
     }
 

@@ -1,86 +1,19 @@
-//! Detects deadlocks: whether a request would wait for itself.
-//!
-//! The vertices are owners. An owner that waits for nothing can finish: it releases all its locks, and the next claims
-//! in their lines are granted. If the owner of such a claim then waits for nothing more, that owner can finish, too.
-//! This reduction of the graph is needed because of permits: if several claims hold permits of a lock, a waiter needs
-//! only one of them to finish, so a cycle alone is no deadlock. A new claim waits for itself if it is not granted even
-//! after every owner that can finish has finished. If no owner has a parent, only the new claim can cause a deadlock:
-//! before it, every owner could finish, and no claim waits behind it yet.
-//!
-//! A claim that waits with a time-out counts as one that waits for ever. A closed lock counts as one that will open.
-//!
-//! Parents: a parent process waits for its children, so an owner can finish only when every owner that acts for it has
-//! finished. An owner acts for another one if it has a claim, waiting or holding, that names the other one as parent.
-//! So waiting for an ancestor is a deadlock, and waiting for a sibling is not. Clients may be wrong about parents:
-//!
-//! - An owner that names itself has no parent.
-//! - Owners that are each other's ancestors cannot finish: each waits for the others.
-//! - A claim that is granted at once is never refused, because it waits for no owner. The parent that it names may
-//!   reveal a deadlock that existed before, or may be false. Hence a new claim that is not granted may find owners that
-//!   could not finish before it. It is refused only if a path leads from it back to its own owner; otherwise it waits.
-//!
-//! Work: none if no claim can wait for the new claim's owner or an ancestor of it (true for nearly every request).
-//! Otherwise each lock that the new claim depends on is visited once, each claim in its line a constant number of
-//! times, and each owner in the line and each of its descendants once, with a logarithmic lookup of owners. In total
-//! O(n log n) for n places in lines and pairs of parent and child.
+//! The graph of a search: its reduction, and the cycle.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
-use super::lock::Lock;
-use super::{Claim, LockName, Locks, Mode, Ticket, WaitFor, cycle, names};
-use crate::state::sessions::Sessions;
+use crate::state::locks::lock::Lock;
+use crate::state::locks::{Claim, LockName, Mode, Ticket};
 use crate::state::{OwnerId, SessionId};
 
-/// Up to this many holds of an owner and its ancestors are checked one by one, to see that no claim waits for them. If
-/// there are more, the graph is built.
-const HOLDS_LOOKED_AT_MAX: usize = 64;
-
-impl Locks {
-    /// The cycle that this claim would close if it waited, beginning with itself.
-    pub(super) fn cycle(&self, sessions: &Sessions, new: &Claim) -> Option<Vec<WaitFor>> {
-        if self.nobody_can_wait_for(new) {
-            return None;
-        }
-        let mut graph = Graph::around(self, new);
-        graph.reduce();
-        let steps = graph.cycle(new.owner)?;
-        let in_words =
-            |Step { owner, session, lock }| WaitFor { owner, label: sessions.label(session).to_owned(), lock };
-        Some(cycle::shown(steps.into_iter().map(in_words)))
-    }
-
-    fn nobody_can_wait_for(&self, new: &Claim) -> bool {
-        let wanted = |name: &LockName| new.wants.iter().any(|want| want.lock == *name);
-        let is_waited_for = |claim: &Claim| {
-            claim.wants.iter().any(|want| wanted(&want.lock) || self.locks[&want.lock].next_waiter().is_some())
-        };
-        // The owner and its known ancestors.
-        let mut owners: SmallVec<[OwnerId; 4]> = SmallVec::from_iter([new.owner]);
-        owners.extend(new.parent.filter(|parent| *parent != new.owner));
-        let (mut at, mut holds_left) = (0, HOLDS_LOOKED_AT_MAX);
-        while let Some(&owner) = owners.get(at) {
-            at += 1;
-            if self.waits_of(owner).next().is_some() {
-                return false;
-            }
-            for claim in self.holds_of(owner) {
-                if holds_left == 0 || is_waited_for(claim) {
-                    return false;
-                }
-                holds_left -= 1;
-                owners.extend(claim.parent.filter(|parent| !owners.contains(parent)));
-            }
-        }
-        true
-    }
-}
-
-struct Step {
-    owner: OwnerId,
-    session: SessionId,
-    lock: LockName,
+/// An owner of the cycle, and the lock that it waits for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step {
+    pub owner: OwnerId,
+    pub session: SessionId,
+    pub lock: LockName,
 }
 
 /// A claim, as far as it stands in the visited lines.
@@ -94,7 +27,7 @@ struct Asker {
     places: Vec<(usize, usize)>,
 }
 
-/// All claims at a lock, in order. The first `granted` of them hold it, or held it before they finished.
+/// The claims at a lock that the search needs, in order. The first `granted` of them hold it, or held it before they finished.
 struct Line {
     lock: LockName,
     permits: usize,
@@ -139,71 +72,36 @@ enum Way {
     Parent(OwnerId),
 }
 
-struct Graph {
+#[derive(Default)]
+pub struct Graph {
     lines: Vec<Line>,
     askers: Vec<Asker>,
     by_ticket: BTreeMap<Ticket, usize>,
     owners: BTreeMap<OwnerId, Owner>,
-    /// The index of the new claim.
-    new: usize,
 }
 
 impl Graph {
-    /// Collects all lines and owners that the new claim could depend on.
-    fn around(locks: &Locks, new: &Claim) -> Self {
-        let (lines, askers, by_ticket, owners) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut graph = Graph { lines, askers, by_ticket, owners, new: 0 };
-        // The other claims of the new claim's owner do not matter: this owner cannot finish before the new claim is
-        // granted. If no owner has a parent, these other claims can be granted without it, or they would have been
-        // refused.
-        let no_parents = locks.children.is_empty() && new.parent.is_none();
-        let mut to_visit = names(new).into_vec();
-        let mut visited: BTreeSet<LockName> = to_visit.iter().cloned().collect();
-        while let Some(name) = to_visit.pop() {
-            let lock = locks.get(name.as_bytes()).map(|(_, lock)| lock);
-            let mut claims: Vec<&Claim> =
-                lock.into_iter().flat_map(|lock| lock.line.iter()).map(AsRef::as_ref).collect();
-            claims.extend(new.wants.iter().any(|want| want.lock == name).then_some(new));
-            let index = graph.lines.len();
-            graph.lines.push(Line::new(&name, lock, &claims));
-            for (position, claim) in claims.into_iter().enumerate() {
-                let known = graph.owners.contains_key(&claim.owner);
-                graph.add(index, position, claim);
-                if known || no_parents && claim.owner == new.owner {
-                    continue;
-                }
-                let depends_on = graph.add_descendants(locks, new, claim.owner);
-                let depends_on = depends_on.iter().flat_map(|owner| locks.waits_of(*owner)).flat_map(names);
-                to_visit.extend(depends_on.filter(|name| visited.insert(name.clone())));
-            }
-        }
-        graph.new = graph.by_ticket[&new.ticket];
-        graph
+    /// Adds a lock, whose claims follow with [`Graph::add`]. `lock` is none if it does not exist yet.
+    pub fn add_line(&mut self, name: &LockName, lock: Option<&Lock>, claims: &[&Claim]) {
+        self.lines.push(Line::new(name, lock, claims));
     }
 
-    /// Adds the descendants of an owner that is new in the graph. Returns the owner and its descendants that are new,
-    /// too.
-    fn add_descendants(&mut self, locks: &Locks, new: &Claim, owner: OwnerId) -> SmallVec<[OwnerId; 1]> {
-        let mut family = SmallVec::from_iter([owner]);
-        let mut at = 0;
-        while let Some(&parent) = family.get(at) {
-            at += 1;
-            let of_new = new.kinship().filter(|kinship| kinship.0 == parent && !locks.children.contains_key(kinship));
-            for child in locks.children_of(parent).chain(of_new.map(|(_, child)| child)) {
-                if !self.owners.contains_key(&child) {
-                    family.push(child);
-                }
-                self.owners.entry(child).or_default().parents.push(parent);
-                let parent = self.owners.entry(parent).or_default();
-                parent.children.push(child);
-                parent.children_left += 1;
-            }
-        }
-        family
+    pub fn knows(&self, owner: OwnerId) -> bool {
+        self.owners.contains_key(&owner)
     }
 
-    /// Adds a claim at this position of this line, which is the last line so far.
-    fn add(&mut self, line: usize, position: usize, claim: &Claim) {
+    /// The child acts for the parent.
+    pub fn add_kinship(&mut self, parent: OwnerId, child: OwnerId) {
+        self.owners.entry(child).or_default().parents.push(parent);
+        let parent = self.owners.entry(parent).or_default();
+        parent.children.push(child);
+        parent.children_left += 1;
+    }
+
+    /// Adds the next claim of the last line.
+    pub fn add(&mut self, claim: &Claim) {
+        let line = self.lines.len() - 1;
+        let position = self.lines[line].askers.len();
         let owner = self.owners.entry(claim.owner).or_default();
         let asker = *self.by_ticket.entry(claim.ticket).or_insert_with(|| {
             let (several, granted) = (claim.wants_several(), claim.holds());
@@ -221,6 +119,12 @@ impl Graph {
         if claim.holds() {
             owner.holds.push((line, mode));
         }
+    }
+
+    /// The cycle that the new claim closes, if it does.
+    pub fn solve(mut self, new: &Claim) -> Option<Vec<Step>> {
+        self.reduce();
+        self.cycle(self.by_ticket[&new.ticket], new.owner)
     }
 
     /// Lets every owner finish that can. The owner of the new claim cannot finish before the new claim is granted.
@@ -284,12 +188,12 @@ impl Graph {
     }
 
     /// The shortest path from the new claim to its own owner, among the owners that cannot finish.
-    fn cycle(&mut self, start: OwnerId) -> Option<Vec<Step>> {
-        if self.askers[self.new].granted {
+    fn cycle(&mut self, new: usize, start: OwnerId) -> Option<Vec<Step>> {
+        if self.askers[new].granted {
             return None;
         }
         let mut reached = BTreeMap::new();
-        let mut waiting = VecDeque::from([self.new]);
+        let mut waiting = VecDeque::from([new]);
         while let Some(asker) = waiting.pop_front() {
             for (line, position) in self.askers[asker].places.clone() {
                 for blocker in self.blockers(line, position) {
@@ -373,7 +277,7 @@ impl Graph {
 impl Line {
     /// The line of a lock, still without its askers. A lock that does not exist yet, or is not in use, is free.
     fn new(name: &LockName, lock: Option<&Lock>, claims: &[&Claim]) -> Self {
-        let held = lock.map_or(0, |lock| lock.held);
+        let held = claims.iter().take_while(|claim| claim.holds()).count();
         let shared = claims.iter().take(held).filter(|claim| claim.mode(name) == Mode::Shared).count();
         let in_use = lock.filter(|lock| lock.in_use()).map(|lock| lock.permits);
         let permits = in_use.or_else(|| Some(claims.first()?.mode(name).permits())).unwrap_or(1) as usize;
