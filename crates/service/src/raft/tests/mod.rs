@@ -132,6 +132,15 @@ async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
     Ok((reader.read_vote().await.unwrap(), purged, entries, applied, state))
 }
 
+async fn append_uncommitted(log: &mut LogStore, term: u64, indices: Range<u64>) -> Vec<LogEntry> {
+    let entry = |index| LogEntry::new_normal(LogId::new_term_index(term, index), open_session(index).into());
+    let entries: Vec<LogEntry> = indices.map(entry).collect();
+    let (done, durable) = TypeConfig::oneshot();
+    log.append(entries.clone(), IOFlushed::signal(done)).await.unwrap();
+    durable.await.unwrap().unwrap();
+    entries
+}
+
 /// Saves the vote, then appends and commits one entry per index.
 async fn append(log: &mut LogStore, vote: Vote, indices: Range<u64>) -> Vec<LogEntry> {
     log.save_vote(&vote).await.unwrap();
