@@ -110,6 +110,7 @@ impl LogStore {
         })?;
         image.check().map_err(|what| OpenError::Missing { what })?;
         evict(&mut image, snapshot);
+        snapshot.into_iter().for_each(|upto| image.settle(upto));
         compaction.appended(image.bytes());
         if let Some(last) = image.last() {
             retention.appended(last.index, 0, Instant::now());
@@ -282,7 +283,19 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         Ok(())
     }
 
+    /// Ends the node rather than remove a committed entry. Raft asks for that only if a folder was set back.
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
+        let (first, decided) = (last.map_or(0, |last| last.index.saturating_add(1)), self.reader.image().decided());
+        if let Some(decided) = decided.filter(|decided| first <= *decided) {
+            self.writer.stop();
+            let why = format!(
+                "entries {first} to {decided} are committed here, and another node replaces them: the data folder of a node was \
+                 set back to an older copy; remove this node from the cluster, empty its folder, and add it again; what was \
+                 acknowledged in the replaced entries is lost"
+            );
+            (self.fatal)(&why);
+            return Err(io::Error::other(why));
+        }
         self.write(Record::Truncate(last.map(record::LogId::from)), None).await
     }
 

@@ -5,6 +5,7 @@ mod cluster;
 mod damage;
 mod forming;
 mod gate;
+mod history;
 mod kept;
 mod log;
 mod node;
