@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
 use super::edge;
+use super::history::History;
 use super::log::{Head, Image, Purged, Span};
 use super::log_reader::{Evictor, LogReader};
 use super::retention::Retention;
@@ -121,6 +122,10 @@ impl LogStore {
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
         let node = store.identity().node;
         Ok(LogStore { node, reader, written, compaction, retention, durable, alone, writer, fatal, _alive: alive })
+    }
+
+    pub(super) fn history(&self) -> History {
+        History::new(self.reader.clone())
     }
 
     pub(super) fn evictor(&self) -> Evictor {
@@ -283,7 +288,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         Ok(())
     }
 
-    /// Ends the node rather than remove a committed entry. Raft asks for that only if a folder was set back.
+    /// Ends the node rather than remove a committed entry: see [`History`].
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
         let (first, decided) = (last.map_or(0, |last| last.index.saturating_add(1)), self.reader.image().decided());
         if let Some(decided) = decided.filter(|decided| first <= *decided) {

@@ -17,6 +17,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
+use super::guard::Guard;
 use super::heard::Heard;
 use super::limiter::Limiter;
 use super::link::{self, Link, Reader, Writer};
@@ -59,6 +60,7 @@ type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
 /// What the listener needs of its node.
 pub struct Door {
     pub group: Group,
+    pub guard: Guard,
     pub snapshots: Snapshots,
     pub disk: Arc<dyn Disk>,
     pub files: Files,
@@ -140,7 +142,7 @@ impl Door {
                 self.answer(reader, writer, theirs.node, &heard).await
             }
             Purpose::Snapshot => {
-                let installed = self.install(&mut reader).await;
+                let installed = self.install(&mut reader, theirs.node).await;
                 let answer: Installed = installed.as_ref().map(|vote| *vote).map_err(ToString::to_string);
                 writer.send(wire::encode(&answer)).await?;
                 installed.map(drop)
@@ -224,12 +226,17 @@ impl Door {
         let raft = self.group.raft.clone();
         Ok(match request {
             Request::Append(append) => match append_request(append) {
-                Ok(rpc) => {
-                    let peers = self.group.peers.clone();
+                Ok(mut rpc) => {
+                    self.guard.append(from, &mut rpc)?;
+                    let (peers, history) = (self.group.peers.clone(), self.guard.history.clone());
+                    let (vote, last) = (rpc.vote, rpc.entries.last().map_or(rpc.prev_log_id, |last| Some(last.log_id)));
                     Box::pin(unconstrained(async move {
                         let answer = appended(&raft, rpc).await;
-                        if let (Answer::Appended(Appended::Success), Some((confirmed, commit))) = (&answer, fresh) {
-                            peers.with_freshness(|freshness| freshness.received(confirmed, commit));
+                        if let Answer::Appended(Appended::Success) = &answer {
+                            history.agree(vote.into(), last.map(record::LogId::from));
+                            if let Some((confirmed, commit)) = fresh {
+                                peers.with_freshness(|freshness| freshness.received(confirmed, commit));
+                            }
                         }
                         Reply { id, answer }
                     }))
@@ -242,22 +249,32 @@ impl Door {
                 }
                 Err(Unreadable::Malformed(sentence)) => return Err(LinkError::Entries(sentence)),
             },
-            Request::Vote(candidacy) => Box::pin(async move {
-                let voted = raft.vote(vote_request(candidacy)).await;
-                Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
-            }),
-            Request::PreVote(candidacy) => Box::pin(async move {
-                let voted = raft.pre_vote(vote_request(candidacy)).await;
-                Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
-            }),
-            Request::Transfer(wire::Transfer { from, to, last }) => Box::pin(async move {
+            Request::Vote(candidacy) => {
+                let request = vote_request(self.guard.candidacy(from, candidacy)?);
+                Box::pin(async move {
+                    let voted = raft.vote(request).await;
+                    Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
+                })
+            }
+            Request::PreVote(candidacy) => {
+                let request = vote_request(self.guard.candidacy(from, candidacy)?);
+                Box::pin(async move {
+                    let voted = raft.pre_vote(request).await;
+                    Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
+                })
+            }
+            Request::Transfer(transfer) => {
+                self.guard.transfer(from, &transfer)?;
+                let wire::Transfer { from, to, last } = transfer;
                 let rpc = TransferLeaderRequest::new(Vote::from(from), to, last.map(LogId::from));
-                let answer = match raft.handle_transfer_leader(rpc).await {
-                    Ok(taken) => Answer::Transferred(taken.map_err(|why| why.to_string())),
-                    Err(stopped) => Answer::Failed(stopped.to_string()),
-                };
-                Reply { id, answer }
-            }),
+                Box::pin(async move {
+                    let answer = match raft.handle_transfer_leader(rpc).await {
+                        Ok(taken) => Answer::Transferred(taken.map_err(|why| why.to_string())),
+                        Err(stopped) => Answer::Failed(stopped.to_string()),
+                    };
+                    Reply { id, answer }
+                })
+            }
             Request::Status => {
                 let status: NodeStatus = node_status(&raft);
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Status(status) }))
@@ -283,15 +300,27 @@ impl Door {
     }
 
     /// Receives a snapshot, and installs it. Returns this node's vote.
-    async fn install(&self, reader: &mut Reader) -> Result<record::Vote, LinkError> {
-        let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
-        info!(index = meta.last.map(|last| last.index), "a snapshot of another node has arrived");
-        let meta = edge::meta(meta).map_err(LinkError::Failed)?;
+    async fn install(&self, reader: &mut Reader, from: u64) -> Result<record::Vote, LinkError> {
+        let (vote, meta) = snapshots::begin(reader).await?;
+        self.guard.snapshot(from, vote, &meta)?;
+        let (last, checked) = (meta.last, edge::meta(meta.clone()).map_err(LinkError::Failed)?);
+        let received = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
+        info!(index = last.map(|last| last.index), "a snapshot of another node has arrived");
         let _one_at_a_time = self.installing.lock().await;
         let state = self.restore(received).await?;
-        let snapshot = Snapshot { meta, snapshot: Chunks::Restored(Box::new(state)) };
+        // The log has grown meanwhile.
+        self.guard.snapshot(from, vote, &meta)?;
+        if last.is_some_and(|last| self.guard.history.has_agreed(vote, last)) {
+            // Raft has got these entries from the same leader, and expects no snapshot of them.
+            return Ok(vote);
+        }
+        let snapshot = Snapshot { meta: checked, snapshot: Chunks::Restored(Box::new(state)) };
         let installed = self.group.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
-        installed.map(|response| response.vote.into()).map_err(|stopped| LinkError::Failed(stopped.to_string()))
+        let theirs = installed.map_err(|stopped| LinkError::Failed(stopped.to_string()))?.vote.into();
+        if theirs == vote {
+            self.guard.history.agree(vote, last);
+        }
+        Ok(theirs)
     }
 
     /// Decodes a snapshot. Raft sees it only afterwards: it would stop if it could not install the snapshot.

@@ -14,6 +14,7 @@ use openraft::raft::{
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 
+use super::check::Asked;
 use super::peer::{Peer, SILENT_MAX};
 use super::wire::{Answer, Append, Appended, Candidacy, LinkError, Request, Transfer};
 use super::{Peers, commits, snapshots};
@@ -67,6 +68,10 @@ fn out_of_place<T>(answer: Answer) -> RpcResult<T> {
 }
 
 impl Client {
+    fn asked(&self, vote: record::Vote) -> Asked {
+        Asked { me: self.peers.identity().node, peer: self.peer.id, vote }
+    }
+
     /// Sends an append, behind all earlier ones. The future resolves with the last entry that the node now has.
     fn append(
         &self,
@@ -75,6 +80,7 @@ impl Client {
         let (peers, peer) = (self.peers.clone(), self.peer.clone());
         let (vote, previous) = (record::Vote::from(rpc.vote), rpc.prev_log_id);
         let last = rpc.entries.last().map(|entry| entry.log_id).or(previous);
+        let asked = self.asked(vote);
         let lost = peer.with_progress(|progress| progress.lost(vote));
         let call = lost.is_none().then(|| {
             let records = records(rpc.entries);
@@ -97,7 +103,10 @@ impl Client {
                     peer.with_progress(|progress| progress.acknowledge(vote, last.map(record::LogId::from)));
                     Ok(Ok(last))
                 }
-                Appended::HigherVote(higher) => Ok(Err(StreamAppendError::HigherVote(Vote::from(higher)))),
+                Appended::HigherVote(higher) => {
+                    let higher = asked.higher(higher).map_err(|unfit| failed(unfit.into()))?;
+                    Ok(Err(StreamAppendError::HigherVote(Vote::from(higher))))
+                }
                 Appended::Conflict => {
                     let entry = previous.map(record::LogId::from);
                     let was_lost = peer.with_progress(|progress| progress.lost(vote).is_some());
@@ -138,13 +147,16 @@ impl Client {
     async fn campaign(
         &self,
         rpc: VoteRequest<TypeConfig>,
-        request: impl FnOnce(Candidacy) -> Request<'static>,
+        (request, is_binding): (impl FnOnce(Candidacy) -> Request<'static>, bool),
         option: &RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
         let VoteRequest { vote, last_log_id, leadership_transfer: is_transfer } = rpc;
         let candidacy = Candidacy { vote: vote.into(), last: last_log_id.map(record::LogId::from), is_transfer };
+        let asked = self.asked(candidacy.vote);
         match self.peer.call(request(candidacy), option.soft_ttl()).await.map_err(failed)? {
             Answer::Voted { vote, last, granted } => {
+                let checked = asked.voted(vote, last, granted, is_binding);
+                let vote = checked.map_err(|unfit| failed(unfit.into()))?;
                 Ok(VoteResponse::new(Vote::from(vote), last.map(LogId::from), granted))
             }
             other => out_of_place(other),
@@ -213,7 +225,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
     }
 
     async fn vote(&mut self, rpc: VoteRequest<TypeConfig>, option: RPCOption) -> RpcResult<VoteResponse<TypeConfig>> {
-        self.campaign(rpc, Request::Vote, &option).await
+        self.campaign(rpc, (Request::Vote, true), &option).await
     }
 
     // openraft's default would grant the pre-vote without sending a message.
@@ -222,7 +234,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
-        self.campaign(rpc, Request::PreVote, &option).await
+        self.campaign(rpc, (Request::PreVote, false), &option).await
     }
 
     async fn full_snapshot(
@@ -241,6 +253,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
             sent = snapshots::send(&self.peer, wire_vote, snapshot, option.hard_ttl()) => sent,
         };
         let theirs = sent.map_err(failed)?;
+        let theirs = self.asked(wire_vote).installed(theirs).map_err(|unfit| failed(unfit.into()))?;
         if theirs == wire_vote {
             self.peer.with_progress(|progress| progress.acknowledge(wire_vote, last.map(record::LogId::from)));
         }

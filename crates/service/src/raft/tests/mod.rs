@@ -14,6 +14,7 @@ mod on_disk;
 mod refusals;
 mod snapshots;
 mod versions;
+mod words;
 mod writer;
 
 use std::ops::Range;

@@ -153,7 +153,7 @@ async fn is_in_use_until_read(file: &'static str, begin: impl AsyncFnOnce(&mut L
     begin(&mut parts.log, &mut parts.machine).await;
     is_entered.recv_timeout(NEVER).unwrap();
     let mut gone = parts.gone;
-    drop((parts.log, parts.machine, parts.evictor, parts.alive));
+    drop((parts.log, parts.history, parts.machine, parts.evictor, parts.alive));
     assert!(gone.recv().now_or_never().is_none(), "the folder is in use");
     go_on.send(()).unwrap();
     assert_eq!(timeout(NEVER, gone.recv()).await.unwrap(), None);
