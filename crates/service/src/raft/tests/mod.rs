@@ -4,6 +4,7 @@ mod changes;
 mod cluster;
 mod damage;
 mod forming;
+mod fuzz;
 mod gate;
 mod history;
 mod kept;
