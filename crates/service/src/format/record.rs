@@ -142,6 +142,11 @@ impl Payload {
     pub fn is_commands(bytes: &[u8]) -> bool {
         bytes.first() == Some(&1)
     }
+
+    /// Whether these bytes are an encoded membership.
+    pub fn is_membership(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&2)
+    }
 }
 
 /// Enough for most entries, so that the vector does not grow step by step.

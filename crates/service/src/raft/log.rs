@@ -7,7 +7,7 @@ use openraft::entry::RaftEntry;
 
 use super::edge;
 use super::types::LogEntry;
-use crate::format::record::{LogId, Record, Vote};
+use crate::format::record::{LogId, Payload, Record, Vote};
 use crate::store::{Marks, Unreadable};
 
 /// The log without its entries. Each new segment begins with a copy of the head.
@@ -82,6 +82,10 @@ pub(super) struct Image {
     entries: VecDeque<Kept>,
     /// Total size of the payloads in memory.
     bytes: u64,
+    /// All entries up to this one are committed, although no record of the log says so.
+    settled: Option<u64>,
+    /// The last entry with a membership.
+    membership: Option<u64>,
 }
 
 impl Image {
@@ -116,6 +120,7 @@ impl Image {
             self.bytes -= self.entries.pop_back().map_or(0, |kept| kept.payload.len() as u64);
         }
         while self.on_disk.pop_back_if(|run| run.first >= end).is_some() {}
+        self.membership = self.membership.filter(|index| *index < end);
         // If entries are left on disk, the next one follows them.
         self.first = self.first.min(end);
     }
@@ -173,6 +178,11 @@ impl Image {
         if id.index != expected {
             return Err(format!("entry {} follows, but entry {expected} is expected", id.index));
         }
+        if Payload::is_membership(payload) {
+            // A leader changes the members only when their last change is committed.
+            let before = self.membership.replace(id.index);
+            before.into_iter().for_each(|before| self.settle(before));
+        }
         self.bytes += payload.len() as u64;
         self.entries.push_back(Kept { term: id.term, payload: payload.into() });
         Ok(())
@@ -186,6 +196,17 @@ impl Image {
             return Ok(());
         }
         Err(format!("the log begins with entry {begin}, but entry {next} is needed"))
+    }
+
+    /// All entries up to this one are committed, for example because a snapshot has them.
+    pub fn settle(&mut self, upto: u64) {
+        self.settled = self.settled.max(Some(upto));
+    }
+
+    /// The last entry of which this node knows that it is committed: it is applied, or will be. It can never be another one.
+    pub fn decided(&self) -> Option<u64> {
+        let Head { committed, purged, .. } = self.head;
+        [committed, purged].into_iter().map(|id| id.map(|id| id.index)).fold(self.settled, Option::max)
     }
 
     /// The id of the last entry, or of the last purged entry if the log is empty.
@@ -243,7 +264,6 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::record::Payload;
 
     fn id(term: u64, index: u64) -> LogId {
         LogId { term, index }

@@ -111,7 +111,8 @@ impl LogReader {
     }
 
     async fn read_from_disk(&mut self, start: u64, end: u64, bytes_max: usize) -> Result<Vec<LogEntry>, String> {
-        let has = |segment: &&Image| segment.term(start).is_some();
+        let term = self.image().term(start);
+        let has = |segment: &&Image| term.is_some() && segment.term(start) == term;
         let segment = match self.segment.take().filter(|segment| has(&segment)) {
             Some(segment) => segment,
             None => {
@@ -128,16 +129,18 @@ impl LogReader {
             }
         };
         let end = end.min(self.image().first_in_memory());
-        let entries = segment.read(start, end, bytes_max)?;
+        let mut entries = segment.read(start, end, bytes_max)?;
         self.segment = Some(segment);
         let image = self.image();
         let is_right = |(index, entry): (u64, &LogEntry)| {
             let id = record::LogId::from(entry.log_id);
             id.index == index && image.term(index) == Some(id.term)
         };
-        match !entries.is_empty() && (start..).zip(&entries).all(is_right) {
-            true => Ok(entries),
-            false => Err("the disk has another entry in its place".to_owned()),
+        // The last entries of a segment may be replaced by those of a later one.
+        entries.truncate((start..).zip(&entries).take_while(|entry| is_right(*entry)).count());
+        match entries.is_empty() {
+            false => Ok(entries),
+            true => Err("the disk has another entry in its place".to_owned()),
         }
     }
 }

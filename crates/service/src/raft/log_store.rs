@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
 use super::edge;
+use super::history::History;
 use super::log::{Head, Image, Span};
 use super::log_reader::{Evictor, LogReader};
 use super::pace::Recent;
@@ -106,6 +107,7 @@ impl LogStore {
         })?;
         image.check().map_err(|what| OpenError::Missing { what })?;
         evict(&mut image, snapshot);
+        snapshot.into_iter().for_each(|upto| image.settle(upto));
         compaction.appended(image.bytes());
         if let Some(last) = image.last() {
             retention.appended(last.index, 0, Instant::now());
@@ -115,6 +117,10 @@ impl LogStore {
         let writer = Writer::start(journal, written, durable.clone(), fatal.clone());
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
         Ok(LogStore { reader, written, compaction, retention, durable, alone, writer, fatal, _alive: alive })
+    }
+
+    pub(super) fn history(&self) -> History {
+        History::new(self.reader.clone())
     }
 
     pub(super) fn evictor(&self) -> Evictor {
@@ -265,7 +271,19 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         Ok(())
     }
 
+    /// Ends the node rather than remove a committed entry: see [`History`].
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
+        let (first, decided) = (last.map_or(0, |last| last.index.saturating_add(1)), self.reader.image().decided());
+        if let Some(decided) = decided.filter(|decided| first <= *decided) {
+            self.writer.stop();
+            let why = format!(
+                "entries {first} to {decided} are committed here, and another node replaces them: the data folder of a node was \
+                 set back to an older copy; remove this node from the cluster, empty its folder, and add it again; what was \
+                 acknowledged in the replaced entries is lost"
+            );
+            (self.fatal)(&why);
+            return Err(io::Error::other(why));
+        }
         self.write(Record::Truncate(last.map(record::LogId::from))).await
     }
 

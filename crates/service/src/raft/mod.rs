@@ -19,6 +19,7 @@ mod errors;
 mod forming;
 mod freshness;
 mod group;
+mod history;
 mod joining;
 mod leadership;
 mod listed;

@@ -21,12 +21,13 @@ use tracing::info;
 
 use super::compaction::Compaction;
 use super::group::{Group, confirmed, in_words, name};
+use super::history::History;
 use super::listed::check_data;
 use super::log_reader::Evictor;
 use super::log_store::{APPEND_BYTES_MAX, LogStore};
 use super::machine::{Machine, Shared};
 use super::options::{Beginning, Options, Timing};
-use super::peers::{self, APPEND_ENTRIES_MAX, Door, NodeStatus, Peers};
+use super::peers::{self, APPEND_ENTRIES_MAX, Door, Guard, NodeStatus, Peers};
 use super::receipt::{OnLost, Receipt};
 use super::retention::Retention;
 use super::rounds::Rounds;
@@ -126,6 +127,7 @@ pub(super) struct Parts {
     pub identity: Identity,
     pub files: Files,
     pub log: LogStore,
+    pub history: History,
     pub evictor: Evictor,
     pub machine: Machine,
     pub shared: Shared,
@@ -153,7 +155,7 @@ impl Parts {
         let snapshot = shared.read().applied.map(|id| id.index);
         let hooks = (fatal, warn.clone());
         let log = LogStore::open(&store, segment_bytes, snapshot, counters, alone.clone(), hooks, alive.clone())?;
-        let evictor = log.evictor();
+        let (evictor, history) = (log.evictor(), log.history());
         store.remarks().iter().for_each(|remark| warn(remark));
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
@@ -169,6 +171,7 @@ impl Parts {
             identity,
             files,
             log,
+            history,
             evictor,
             machine,
             shared,
@@ -192,7 +195,7 @@ impl Node {
         let (routes, formats) = (std::mem::take(&mut options.routes), options.formats);
         let others = std::mem::take(&mut options.others);
         let parts = Parts::open(disk.clone(), options)?;
-        let Parts { identity, files, log, evictor, machine, shared, .. } = parts;
+        let Parts { identity, files, log, history, evictor, machine, shared, .. } = parts;
         let Parts { compaction, retention, snapshots, alive, alone, gone, .. } = parts;
         let node = identity.node;
         let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
@@ -239,7 +242,8 @@ impl Node {
             tasks.spawn(copies::watch(group.peers.clone(), tell));
             let (group, disk, files) = (group.clone(), disk.clone(), files.clone());
             let (limiter, installing) = Default::default();
-            let door = Door { group, snapshots, disk, files, votes, fatal, alive, limiter, installing };
+            let guard = Guard { group: group.clone(), history, fatal: fatal.clone() };
+            let door = Door { group, guard, snapshots, disk, files, votes, fatal, alive, limiter, installing };
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();
@@ -336,12 +340,14 @@ impl Node {
         let metrics = receiver.borrow_watched();
         // openraft calls it a learner. A leader that adds a node calls it before the node knows the members.
         let is_waiting = metrics.membership_config.nodes().next().is_none() && metrics.current_leader.is_none();
+        let applied = self.applied().map_or(0, |id| id.index);
         Status {
             node: metrics.id,
             role: if is_waiting { Role::Waiting } else { role(metrics.state) },
             term: metrics.current_term,
-            commit: metrics.local_committed.map_or(0, |id| id.index),
-            applied: self.applied().map_or(0, |id| id.index),
+            // What is applied is committed. The metrics may be a moment older.
+            commit: metrics.local_committed.map_or(0, |id| id.index).max(applied),
+            applied,
         }
     }
 

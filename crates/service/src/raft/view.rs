@@ -119,6 +119,7 @@ fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) ->
         Ok(says) => {
             let behind = last_log.map(|last| next(Some(last)).saturating_sub(next(says.last_log)));
             views::Member {
+                remark: if known.remark.is_empty() { overwritten(says) } else { known.remark },
                 role: says.role.word().to_owned(),
                 term: says.term,
                 last_log: says.last_log.unwrap_or(0),
@@ -131,6 +132,20 @@ fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) ->
                 ..known
             }
         }
+    }
+}
+
+/// A sentence without a subject if a member has applied more than it knows to be committed. No node does this by itself.
+fn overwritten(says: &NodeStatus) -> String {
+    match (says.applied, says.commit) {
+        (Some(applied), commit) if Some(applied) > commit => {
+            let commit = commit.map_or("none".to_owned(), |commit| format!("only those up to {commit}"));
+            format!(
+                "has applied entries up to {applied}, and of these {commit} are committed: the data folder of a node was set \
+                 back to an older copy, and its state is that of no other node; remove it, empty its folder, and add it again"
+            )
+        }
+        _ => String::new(),
     }
 }
 
@@ -248,6 +263,19 @@ mod tests {
         assert_eq!(seen.members[1].error, "no connection to b:1: refused");
         let joining: Vec<(u64, &str)> = seen.joining.iter().map(|node| (node.id, node.name.as_str())).collect();
         assert_eq!(joining, [(8, "d"), (9, "e")], "each once, and no member");
+    }
+
+    #[test]
+    fn a_member_that_has_applied_more_than_is_committed_is_remarked() {
+        let remark = |commit, applied| {
+            let says = NodeStatus { commit, applied, ..status(Role::Follower, 4, 107, Some(3), 3) };
+            show(1, Some(3), None, &member(2, "b", Ok(says))).remark
+        };
+        assert_eq!((remark(Some(107), Some(107)), remark(Some(107), None), remark(None, None)), Default::default());
+        let overwritten =
+            "has applied entries up to 107, and of these only those up to 50 are committed: the data folder";
+        assert!(remark(Some(50), Some(107)).starts_with(overwritten), "{}", remark(Some(50), Some(107)));
+        assert!(remark(None, Some(0)).contains("of these none are committed"));
     }
 
     #[test]

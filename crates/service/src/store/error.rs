@@ -4,6 +4,10 @@ use std::io;
 
 use super::version::VERSION;
 
+/// What to do with an unusable folder. An older copy of it has forgotten what the node acknowledged to others.
+const INSTEAD: &str = "if the node has others in its cluster, remove it there, empty the folder, and add it again; otherwise \
+                       restore the data folder from a copy";
+
 /// Why a data folder cannot be opened. The caller adds the name of the folder. The content of the folder is unchanged,
 /// and nothing is served from it.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +32,7 @@ pub enum OpenError {
         writer: Option<String>,
     },
     /// The checksums do not match, or the content is invalid.
-    #[error("{file} is damaged at byte {offset}: {what}; restore the data folder from a copy")]
+    #[error("{file} is damaged at byte {offset}: {what}; {INSTEAD}")]
     Damaged {
         /// The file's name, within the folder.
         file: String,
@@ -36,7 +40,7 @@ pub enum OpenError {
         what: String,
     },
     /// A file or a part of the log is missing.
-    #[error("{what}; restore the data folder from a copy")]
+    #[error("{what}; {INSTEAD}")]
     Missing {
         /// What is missing, and how we know.
         what: String,

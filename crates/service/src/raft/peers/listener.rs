@@ -17,6 +17,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
+use super::guard::Guard;
 use super::heard::Heard;
 use super::limiter::Limiter;
 use super::link::{self, Link, Reader, Writer};
@@ -64,6 +65,7 @@ type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
 /// What the listener needs of its node.
 pub struct Door {
     pub group: Group,
+    pub guard: Guard,
     pub snapshots: Snapshots,
     pub disk: Arc<dyn Disk>,
     pub files: Files,
@@ -290,13 +292,18 @@ impl Door {
         request: Request<'_>,
         fresh: Option<(u64, u64)>,
     ) -> Result<Work, LinkError> {
-        let raft = self.group.raft.clone();
+        let (raft, from) = (self.group.raft.clone(), theirs.node);
         Ok(match request {
             Request::Append(append) => match append_request(append) {
-                Ok(rpc) => {
-                    let peers = self.group.peers.clone();
+                Ok(mut rpc) => {
+                    self.guard.append(from, &mut rpc)?;
+                    let (peers, history) = (self.group.peers.clone(), self.guard.history.clone());
+                    let (vote, last) = (rpc.vote, rpc.entries.last().map_or(rpc.prev_log_id, |last| Some(last.log_id)));
                     Box::pin(unconstrained(async move {
                         let answer = appended(&raft, rpc).await;
+                        if let Answer::Appended(Appended::Success) = &answer {
+                            history.agree(vote.into(), last.map(record::LogId::from));
+                        }
                         peers.received(&answer, fresh);
                         Reply { id, answer }
                     }))
@@ -311,10 +318,11 @@ impl Door {
             },
             Request::Heartbeat(append) => {
                 let vote = append.vote;
-                let rpc = append_request(append).map_err(|why| LinkError::Entries(why.to_string()))?;
+                let mut rpc = append_request(append).map_err(|why| LinkError::Entries(why.to_string()))?;
                 if !rpc.entries.is_empty() {
                     return Err(LinkError::Entries("a heartbeat has entries".to_owned()));
                 }
+                self.guard.append(from, &mut rpc)?;
                 let peers = self.group.peers.clone();
                 Box::pin(unconstrained(async move {
                     let answer = heartbeat(&raft, rpc, vote).await;
@@ -328,21 +336,29 @@ impl Door {
                 Reply { id, answer: ours.map_or_else(|stopped| Answer::Failed(stopped.to_string()), follows) }
             }),
             Request::Vote(candidacy) => {
-                let voted = self.votes.clone().cast(raft, vote_request(candidacy), theirs.start);
+                let request = vote_request(self.guard.candidacy(from, candidacy)?);
+                let voted = self.votes.clone().cast(raft, request, theirs.start);
                 Box::pin(async move { Reply { id, answer: voted.await.map_or_else(Answer::Failed, answer_vote) } })
             }
-            Request::PreVote(candidacy) => Box::pin(async move {
-                let voted = raft.pre_vote(vote_request(candidacy)).await;
-                Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
-            }),
-            Request::Transfer(wire::Transfer { from, to, last }) => Box::pin(async move {
+            Request::PreVote(candidacy) => {
+                let request = vote_request(self.guard.candidacy(from, candidacy)?);
+                Box::pin(async move {
+                    let voted = raft.pre_vote(request).await;
+                    Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
+                })
+            }
+            Request::Transfer(transfer) => {
+                self.guard.transfer(from, &transfer)?;
+                let wire::Transfer { from, to, last } = transfer;
                 let rpc = TransferLeaderRequest::new(Vote::from(from), to, last.map(LogId::from));
-                let answer = match raft.handle_transfer_leader(rpc).await {
-                    Ok(taken) => Answer::Transferred(taken.map_err(|why| why.to_string())),
-                    Err(stopped) => Answer::Failed(stopped.to_string()),
-                };
-                Reply { id, answer }
-            }),
+                Box::pin(async move {
+                    let answer = match raft.handle_transfer_leader(rpc).await {
+                        Ok(taken) => Answer::Transferred(taken.map_err(|why| why.to_string())),
+                        Err(stopped) => Answer::Failed(stopped.to_string()),
+                    };
+                    Reply { id, answer }
+                })
+            }
             Request::Status => {
                 let status: NodeStatus = node_status(&self.group);
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Status(status) }))
@@ -356,7 +372,7 @@ impl Door {
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Remarks(remarks) }))
             }
             Request::Update { record } => {
-                let (group, from) = (self.group.clone(), theirs.node);
+                let group = self.group.clone();
                 Box::pin(async move {
                     // The change goes on after the time limit. The connection must not wait for it.
                     let updated = timeout(UPDATE_MAX, group.update(from, record)).await;
@@ -369,15 +385,28 @@ impl Door {
 
     /// Receives a snapshot, and installs it. Returns this node's vote.
     async fn install(&self, reader: &mut Reader, theirs: &Hello) -> Result<record::Vote, LinkError> {
-        let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
-        info!(index = meta.last.map(|last| last.index), "a snapshot of another node has arrived");
-        let meta = edge::meta(meta).map_err(LinkError::Failed)?;
+        let (from, start) = (theirs.node, theirs.start);
+        let (vote, meta) = snapshots::begin(reader).await?;
+        self.guard.snapshot(from, vote, &meta)?;
+        let (last, checked) = (meta.last, edge::meta(meta.clone()).map_err(LinkError::Failed)?);
+        let received = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
+        info!(index = last.map(|last| last.index), "a snapshot of another node has arrived");
         let _one_at_a_time = self.installing.lock().await;
         let state = self.restore(received).await?;
-        self.votes.check(vote, (theirs.node, theirs.start), true).map_err(LinkError::Failed)?;
-        let snapshot = Snapshot { meta, snapshot: Chunks::Restored(Box::new(state)) };
+        // The log has grown meanwhile.
+        self.guard.snapshot(from, vote, &meta)?;
+        self.votes.check(vote, (from, start), true).map_err(LinkError::Failed)?;
+        if last.is_some_and(|last| self.guard.history.has_agreed(vote, last)) {
+            // Raft has got these entries from the same leader, and expects no snapshot of them.
+            return Ok(vote);
+        }
+        let snapshot = Snapshot { meta: checked, snapshot: Chunks::Restored(Box::new(state)) };
         let installed = self.group.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
-        installed.map(|response| response.vote.into()).map_err(|stopped| LinkError::Failed(stopped.to_string()))
+        let theirs = installed.map_err(|stopped| LinkError::Failed(stopped.to_string()))?.vote.into();
+        if theirs == vote {
+            self.guard.history.agree(vote, last);
+        }
+        Ok(theirs)
     }
 
     /// Decodes a snapshot. Raft sees it only afterwards: it would stop if it could not install the snapshot.

@@ -5,16 +5,18 @@
 //! Raft in the order in which they were made. A snapshot has a connection of its own, so that no heartbeat waits for it.
 
 mod announced;
+mod check;
 mod commits;
+mod guard;
 mod heard;
 mod limiter;
-mod link;
+pub(super) mod link;
 mod listener;
 mod network;
 mod peer;
 mod progress;
 mod snapshots;
-mod wire;
+pub(super) mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +35,8 @@ use crate::raft::log_store::Warn;
 use crate::raft::rounds::Rounds;
 use crate::store::Identity;
 
+pub(super) use check::is_acceptable;
+pub(super) use guard::Guard;
 pub(super) use limiter::Limiter;
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;

@@ -14,6 +14,7 @@ use openraft::raft::{
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 
+use super::check::Asked;
 use super::peer::{Peer, SILENT_MAX};
 use super::wire::{Answer, Append, Appended, Candidacy, LinkError, Request, Transfer};
 use super::{Peers, commits, snapshots};
@@ -74,6 +75,10 @@ fn out_of_place<T>(answer: Answer) -> RpcResult<T> {
 }
 
 impl Client {
+    fn asked(&self, vote: record::Vote) -> Asked {
+        Asked { me: self.peers.identity().node, peer: self.peer.id, vote }
+    }
+
     /// Sends an append, behind all earlier ones. The future resolves with the last entry that the node now has.
     fn append(
         &self,
@@ -83,6 +88,7 @@ impl Client {
         let (vote, previous) = (record::Vote::from(rpc.vote), rpc.prev_log_id);
         let last = rpc.entries.last().map(|entry| entry.log_id).or(previous);
         let is_heartbeat = self.is_heartbeat && rpc.entries.is_empty();
+        let asked = self.asked(vote);
         let lost = peer.with_progress(|progress| progress.lost(vote));
         let is_quiet = !peers.may_append(vote.term);
         let call = (lost.is_none() && !is_quiet).then(|| {
@@ -114,10 +120,11 @@ impl Client {
                     peer.with_progress(|progress| progress.acknowledge(vote, last.map(record::LogId::from)));
                     Ok(Ok(last))
                 }
-                Appended::HigherVote(higher) if higher.node == peers.identity().node => {
-                    Err(failed(copied(&peers, higher)))
+                Appended::HigherVote(higher) => {
+                    meet_copy(&peers, vote, higher);
+                    let higher = asked.higher(higher).map_err(|unfit| failed(unfit.into()))?;
+                    Ok(Err(StreamAppendError::HigherVote(Vote::from(higher))))
                 }
-                Appended::HigherVote(higher) => Ok(Err(StreamAppendError::HigherVote(Vote::from(higher)))),
                 Appended::Conflict => {
                     let entry = previous.map(record::LogId::from);
                     let was_lost = peer.with_progress(|progress| progress.lost(vote).is_some());
@@ -158,13 +165,16 @@ impl Client {
     async fn campaign(
         &self,
         rpc: VoteRequest<TypeConfig>,
-        request: impl FnOnce(Candidacy) -> Request<'static>,
+        (request, is_binding): (impl FnOnce(Candidacy) -> Request<'static>, bool),
         option: &RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
         let VoteRequest { vote, last_log_id, leadership_transfer: is_transfer } = rpc;
         let candidacy = Candidacy { vote: vote.into(), last: last_log_id.map(record::LogId::from), is_transfer };
+        let asked = self.asked(candidacy.vote);
         match self.peer.call(request(candidacy), option.soft_ttl()).await.map_err(failed)? {
             Answer::Voted { vote, last, granted } => {
+                let checked = asked.voted(vote, last, granted, is_binding);
+                let vote = checked.map_err(|unfit| failed(unfit.into()))?;
                 Ok(VoteResponse::new(Vote::from(vote), last.map(LogId::from), granted))
             }
             other => out_of_place(other),
@@ -172,14 +182,11 @@ impl Client {
     }
 }
 
-/// Another node has a higher vote for this node, which does not know it: another process asked for it. openraft would take
-/// the vote over, and lead in a term in which the other process was elected.
-fn copied(peers: &Peers, higher: record::Vote) -> LinkError {
-    peers.meet(Meeting::Heard);
-    LinkError::Failed(format!(
-        "it has voted for this node in term {}, but this process did not ask for it: another process has the id of this node",
-        higher.term
-    ))
+/// Another node may have a vote for this one that this process never asked for: another process with its id did.
+fn meet_copy(peers: &Peers, ours: record::Vote, theirs: record::Vote) {
+    if theirs.node == peers.identity().node && theirs.term != ours.term {
+        peers.meet(Meeting::Heard);
+    }
 }
 
 fn set_back_sentence(peer: &Peer) -> String {
@@ -243,7 +250,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
     }
 
     async fn vote(&mut self, rpc: VoteRequest<TypeConfig>, option: RPCOption) -> RpcResult<VoteResponse<TypeConfig>> {
-        self.campaign(rpc, Request::Vote, &option).await
+        self.campaign(rpc, (Request::Vote, true), &option).await
     }
 
     // openraft's default would grant the pre-vote without sending a message.
@@ -252,7 +259,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
-        self.campaign(rpc, Request::PreVote, &option).await
+        self.campaign(rpc, (Request::PreVote, false), &option).await
     }
 
     async fn full_snapshot(
@@ -271,9 +278,8 @@ impl RaftNetworkV2<TypeConfig> for Client {
             sent = snapshots::send(&self.peer, wire_vote, snapshot, option.hard_ttl()) => sent,
         };
         let theirs = sent.map_err(failed)?;
-        if theirs.node == wire_vote.node && theirs != wire_vote {
-            return Err(failed(copied(&self.peers, theirs)).into());
-        }
+        meet_copy(&self.peers, wire_vote, theirs);
+        let theirs = self.asked(wire_vote).installed(theirs).map_err(|unfit| failed(unfit.into()))?;
         if theirs == wire_vote {
             self.peer.with_progress(|progress| progress.acknowledge(wire_vote, last.map(record::LogId::from)));
         }

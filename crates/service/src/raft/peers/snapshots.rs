@@ -82,16 +82,21 @@ enum Piece {
     End,
 }
 
-/// Receives a whole snapshot into a temporary file. `alive` lives as long as the folder is used.
+/// Receives the beginning of a snapshot: the leader's vote, and what the snapshot has.
+pub(super) async fn begin(reader: &mut Reader) -> Result<(Vote, SnapshotMeta), LinkError> {
+    let frame = next(reader).await?;
+    match decode(&frame)? {
+        SnapshotFrame::Begin { vote, meta } => Ok((vote, meta)),
+        _ => Err(LinkError::Malformed { bytes: frame.len(), expected: "the beginning of a snapshot" }),
+    }
+}
+
+/// Receives the rest of a snapshot into a temporary file. `alive` lives as long as the folder is used.
 pub(super) async fn receive(
     reader: &mut Reader,
     snapshots: Snapshots,
     alive: mpsc::Sender<()>,
-) -> Result<(Vote, SnapshotMeta, Received), LinkError> {
-    let frame = next(reader).await?;
-    let SnapshotFrame::Begin { vote, meta } = decode(&frame)? else {
-        return Err(LinkError::Malformed { bytes: frame.len(), expected: "the beginning of a snapshot" });
-    };
+) -> Result<Received, LinkError> {
     let (give, mut pieces) = mpsc::channel(CHUNKS_AHEAD);
     let writing = spawn_blocking(move || {
         let mut chunks = std::iter::from_fn(|| match pieces.blocking_recv() {
@@ -108,7 +113,7 @@ pub(super) async fn receive(
     let arrived = collect(reader, give).await;
     let written = writing.await.map_err(|error| LinkError::Failed(error.to_string()))?;
     match (arrived, written) {
-        (Ok(()), Ok(received)) => Ok((vote, meta, received)),
+        (Ok(()), Ok(received)) => Ok(received),
         // If the disk fails, the writing thread ends, and only then collecting does.
         (_, Err(error)) if error.kind() != io::ErrorKind::Other => {
             Err(LinkError::Failed(format!("the snapshot cannot be written: {error}")))

@@ -215,6 +215,9 @@ pub enum LinkError {
     /// The other side has answered with a sentence.
     #[error("{0}")]
     Failed(String),
+    /// The other side has said what no correct node says: an [`Unfit`](super::check::Unfit) or a [`Contradiction`](crate::raft::history::Contradiction).
+    #[error("{0}")]
+    Unfit(String),
 }
 
 /// The first bytes on a connection, in both directions. Every version begins like this.

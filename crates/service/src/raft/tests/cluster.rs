@@ -31,6 +31,8 @@ pub(super) struct Seat {
     pub(super) timing: Timing,
     pub(super) formats: (u8, u8),
     pub(super) warned: Arc<Mutex<Vec<String>>>,
+    /// Without it, a fatal error fails the test.
+    pub(super) fatal: Option<Fatal>,
 }
 
 impl Seat {
@@ -46,12 +48,20 @@ impl Seat {
             timing: Timing::default(),
             formats: Options::default().formats,
             warned: Arc::default(),
+            fatal: None,
         }
     }
 
     pub(super) fn record(&self) -> NodeRecord {
         let (name, peer_address) = (self.name.clone(), self.address.to_string());
         NodeRecord { name, peer_address, client_address: String::new() }
+    }
+
+    /// From the next start on, a fatal error is told to the receiver, and does not fail the test.
+    pub(super) fn catches_fatal(&mut self) -> mpsc::Receiver<String> {
+        let (fatal, told) = hook();
+        self.fatal = Some(fatal);
+        told
     }
 
     pub(super) async fn open(&self, beginning: Beginning) -> Node {
@@ -81,6 +91,7 @@ impl Seat {
             warn,
             keep: Keep { newer_than: Duration::from_secs(3600), ..Keep::default() },
             segment_bytes: 64 << 10,
+            fatal: self.fatal.clone().unwrap_or(options().fatal),
             ..options()
         };
         Node::open(Arc::new(self.disk.clone()), options).await

@@ -5,7 +5,9 @@ mod cluster;
 mod copies;
 mod damage;
 mod forming;
+mod fuzz;
 mod gate;
+mod history;
 mod kept;
 mod log;
 mod node;
@@ -16,6 +18,7 @@ mod rounds;
 mod slow_disk;
 mod snapshots;
 mod versions;
+mod words;
 mod writer;
 
 use std::ops::Range;
@@ -140,6 +143,15 @@ async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
     let mut reader = log.get_log_reader().await;
     let entries = reader.try_get_log_entries(..).await.unwrap();
     Ok((reader.read_vote().await.unwrap(), purged, entries, applied, state))
+}
+
+async fn append_uncommitted(log: &mut LogStore, term: u64, indices: Range<u64>) -> Vec<LogEntry> {
+    let entry = |index| LogEntry::new_normal(LogId::new_term_index(term, index), open_session(index).into());
+    let entries: Vec<LogEntry> = indices.map(entry).collect();
+    let (done, durable) = TypeConfig::oneshot();
+    log.append(entries.clone(), IOFlushed::signal(done)).await.unwrap();
+    durable.await.unwrap().unwrap();
+    entries
 }
 
 /// Saves the vote, then appends and commits one entry per index.

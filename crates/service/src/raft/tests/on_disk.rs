@@ -69,20 +69,21 @@ async fn entries_behind_a_snapshot_leave_the_memory_and_are_read_from_disk() {
 async fn entries_that_replace_others_are_read_and_not_the_replaced_ones() {
     let disk = FakeDisk::default();
     let (Parts { mut log, evictor, .. }, mut entries) = filled(&disk, options()).await;
-    evictor.evict(49).await;
-    // Another leader replaces entries, of which some are on disk only. (openraft never truncates what is committed.)
-    log.truncate_after(Some(LogId::new_term_index(2, 39))).await.unwrap();
-    entries.truncate(40);
-    assert_eq!(read(&mut log, 0..60).await, entries);
-    entries.extend(append(&mut log, Vote::new(3, 1), 40..48).await);
+    entries.extend(append_uncommitted(&mut log, 2, 60..80).await);
+    evictor.evict(75).await;
+    // Another leader replaces entries, of which some are on disk only.
+    log.truncate_after(Some(LogId::new_term_index(2, 69))).await.unwrap();
+    entries.truncate(70);
+    assert_eq!(read(&mut log, 0..80).await, entries);
+    entries.extend(append(&mut log, Vote::new(3, 1), 70..78).await);
     for _ in 0..2 {
-        evictor.evict(45).await;
-        assert_eq!(in_memory(&mut log).await, 46);
-        assert_eq!(read(&mut log, 0..60).await, entries);
+        evictor.evict(74).await;
+        assert_eq!(in_memory(&mut log).await, 75);
+        assert_eq!(read(&mut log, 0..80).await, entries);
     }
     drop((log, evictor));
     let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
-    assert_eq!(read(&mut log, 0..60).await, entries);
+    assert_eq!(read(&mut log, 0..80).await, entries);
 }
 
 #[tokio::test]
@@ -152,7 +153,7 @@ async fn is_in_use_until_read(file: &'static str, begin: impl AsyncFnOnce(&mut L
     begin(&mut parts.log, &mut parts.machine).await;
     is_entered.recv_timeout(NEVER).unwrap();
     let mut gone = parts.gone;
-    drop((parts.log, parts.machine, parts.evictor, parts.alive));
+    drop((parts.log, parts.history, parts.machine, parts.evictor, parts.alive));
     assert!(gone.recv().now_or_never().is_none(), "the folder is in use");
     go_on.send(()).unwrap();
     assert_eq!(timeout(NEVER, gone.recv()).await.unwrap(), None);

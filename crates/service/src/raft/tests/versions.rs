@@ -15,7 +15,7 @@ use super::*;
 use crate::format::record;
 use crate::raft::peers::{Answer, Append, Peer, Request};
 use crate::raft::snapshot::Chunks;
-use crate::raft::types::{Snapshot, SnapshotMeta};
+use crate::raft::types::{Membership, Snapshot, SnapshotMeta};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adjacent_versions_work_together_with_what_both_read() {
@@ -156,7 +156,9 @@ async fn a_snapshot_that_cannot_be_restored_is_refused_and_one_of_a_newer_versio
     let record = NodeRecord { peer_address: address, ..NodeRecord::default() };
     let mut client = leader.new_client(node.id(), &record).await;
     let mut send = async |chunk: &[u8]| {
-        let meta = SnapshotMeta { last_log_id: Some(LogId::new_term_index(1, 5)), ..SnapshotMeta::default() };
+        let members = openraft::Membership::new(vec![[99].into()], BTreeMap::from([(99, NodeRecord::default())]));
+        let last_membership = Membership::new(Some(LogId::new_term_index(1, 0)), members.unwrap());
+        let meta = SnapshotMeta { last_log_id: Some(LogId::new_term_index(1, 5)), last_membership };
         let snapshot = Snapshot { meta, snapshot: Chunks::InMemory(vec![chunk.to_vec()]) };
         let (vote, never) = (Vote::new_committed(1, 99), std::future::pending());
         client.full_snapshot(vote, snapshot, never, RPCOption::new(LONG)).await.unwrap_err().to_string()

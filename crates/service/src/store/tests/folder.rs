@@ -123,7 +123,8 @@ fn a_damaged_line_of_the_identity_is_healed_and_two_are_refused() {
     disk.remove("IDENTITY").unwrap();
     assert_eq!(
         everything(&disk).unwrap_err().to_string(),
-        "the file IDENTITY of the data folder is missing; restore the data folder from a copy"
+        "the file IDENTITY of the data folder is missing; if the node has others in its cluster, remove it there, empty the \
+         folder, and add it again; otherwise restore the data folder from a copy"
     );
 }
 

@@ -1,0 +1,103 @@
+//! Compares what a leader says with what this node has in its log for good.
+//!
+//! openraft does not compare entries at or below its commit index, because no leader that was elected by the rules can have
+//! others there. But if the folder of a voter was set back to an older copy, it votes for a leader that lacks committed
+//! entries. That leader's entries would be taken for ours, or would replace entries that this node has applied.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::log::Image;
+use super::log_reader::LogReader;
+use super::peers::is_acceptable;
+use crate::format::record::{LogId, Vote};
+
+/// A leader says what cannot be true.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Contradiction {
+    #[error(
+        "entry {} is of term {ours} here and is committed, but node {leader}, which leads in term {term}, has one of term {} \
+         there: the data folder of a node was set back to an older copy, and entries that were acknowledged have been \
+         replaced, so the state of this node is not that of the leader; remove this node from the cluster, empty its folder, \
+         and add it again; what was acknowledged in the replaced entries is lost", id.index, id.term
+    )]
+    Decided { id: LogId, ours: u64, leader: u64, term: u64 },
+    #[error("it sent entry {} of term {}, but it has sent that entry with term {ours} before, as the same leader", id.index, id.term)]
+    Itself { id: LogId, ours: u64 },
+}
+
+/// The log of this node, for comparing. Clones share the same.
+#[derive(Clone)]
+pub struct History {
+    log: LogReader,
+    /// The last entry that this node has acknowledged to a leader, and that leader's vote.
+    agreed: Arc<Mutex<Option<(Vote, LogId)>>>,
+}
+
+impl History {
+    pub(super) fn new(log: LogReader) -> History {
+        History { log, agreed: Arc::default() }
+    }
+
+    /// The vote that this node has saved last, or saves now.
+    pub fn vote(&self, me: u64) -> Vote {
+        self.log.image().head.vote.unwrap_or(Vote { term: 0, node: me, committed: false })
+    }
+
+    /// Compares ids of a leader's log with our own, as far as our own cannot change any more.
+    ///
+    /// The votes of Raft and of the log may differ for a moment, because Raft saves its vote before it acts on it. This is
+    /// harmless in both directions. If Raft has a higher vote already, it refuses what is accepted here. A leader with a vote
+    /// that is not below the one in the log was elected in the same term as the leader that committed our entries, or later.
+    /// So it must have these entries, whatever Raft's vote is by now. And the entries up to the last committed one only become
+    /// more until Raft gets the message: then `truncate_after` ends the node.
+    pub fn compare(&self, vote: Vote, me: u64, ids: impl Iterator<Item = LogId>) -> Result<(), Contradiction> {
+        let agreed = self.agreed().filter(|(leader, _)| *leader == vote).map(|(_, last)| last.index);
+        let image = self.log.image();
+        let own = image.head.vote.unwrap_or(Vote { term: 0, node: me, committed: false });
+        if !is_acceptable(vote, own) {
+            return Ok(());
+        }
+        let decided = image.decided();
+        for id in ids.filter(|id| Some(id.index) <= decided.max(agreed)) {
+            let Some(ours) = differs(&image, id) else { continue };
+            return Err(match Some(id.index) <= decided {
+                true => Contradiction::Decided { id, ours, leader: vote.node, term: vote.term },
+                false => Contradiction::Itself { id, ours },
+            });
+        }
+        Ok(())
+    }
+
+    /// True if this node has acknowledged this entry to this leader, or one after it.
+    pub fn has_agreed(&self, vote: Vote, last: LogId) -> bool {
+        self.agreed().is_some_and(|(leader, agreed)| leader == vote && agreed.index >= last.index)
+    }
+
+    /// This node has acknowledged all up to this entry to a leader.
+    pub fn agree(&self, vote: Vote, last: Option<LogId>) {
+        let Some(last) = last else { return };
+        let mut agreed = self.agreed();
+        match &mut *agreed {
+            Some((leader, _)) if leader.term > vote.term => {}
+            Some((leader, known)) if *leader == vote => *known = (*known).max(last),
+            agreed => *agreed = Some((vote, last)),
+        }
+    }
+
+    fn agreed(&self) -> MutexGuard<'_, Option<(Vote, LogId)>> {
+        // A poisoned lock is harmless: nothing panics while the lock is held.
+        self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Our term of this entry if it is another one. Of purged entries the term of the last one is known, and the others have no
+/// higher one.
+fn differs(image: &Image, id: LogId) -> Option<u64> {
+    let purged = image.head.purged.filter(|purged| id.index <= purged.index);
+    match (image.term(id.index), purged) {
+        (Some(ours), _) => (ours != id.term).then_some(ours),
+        (None, Some(purged)) if id.index == purged.index => (purged.term != id.term).then_some(purged.term),
+        (None, Some(purged)) => (id.term > purged.term).then_some(purged.term),
+        (None, None) => None,
+    }
+}

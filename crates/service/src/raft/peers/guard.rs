@@ -1,0 +1,86 @@
+//! The one place where the requests of peers are checked before Raft sees them.
+
+use openraft::async_runtime::WatchReceiver;
+use openraft::raft::AppendEntriesRequest;
+
+use super::check::{self, Unfit};
+use super::wire::{Candidacy, LinkError, Transfer};
+use crate::format::record::{LogId, Vote};
+use crate::format::snapshot::SnapshotMeta;
+use crate::raft::group::Group;
+use crate::raft::history::{Contradiction, History};
+use crate::raft::log_store::Fatal;
+use crate::raft::types::{Payload, TypeConfig};
+
+pub struct Guard {
+    pub group: Group,
+    pub history: History,
+    pub fatal: Fatal,
+}
+
+impl Guard {
+    /// Checks an append of the node `from`. Raft gets only what is committed for sure: see [`check::append`].
+    pub fn append(&self, from: u64, rpc: &mut AppendEntriesRequest<TypeConfig>) -> Result<(), LinkError> {
+        let (me, vote) = (self.group.id(), Vote::from(rpc.vote));
+        let (previous, commit) = (rpc.prev_log_id.map(LogId::from), rpc.leader_commit.map(LogId::from));
+        let ids = || rpc.entries.iter().map(|entry| LogId::from(entry.log_id));
+        let committed = check::append(from, self.history.vote(me), vote, (previous, commit), ids())?;
+        for entry in &rpc.entries {
+            if let Payload::Membership(membership) = &entry.payload
+                && membership.get_joint_config().is_empty()
+            {
+                return Err(Unfit::NoVoters { index: entry.log_id.index }.into());
+            }
+        }
+        self.compare(from, vote, previous.into_iter().chain(commit).chain(ids()))?;
+        rpc.leader_commit = committed.map(Into::into);
+        Ok(())
+    }
+
+    /// Checks the beginning of a snapshot.
+    pub fn snapshot(&self, from: u64, vote: Vote, meta: &SnapshotMeta) -> Result<(), LinkError> {
+        check::snapshot(from, self.history.vote(self.group.id()), vote, meta)?;
+        self.compare(from, vote, meta.last.into_iter())
+    }
+
+    /// Checks a candidacy. The flag of a transfer lets a candidate depose a leader that others hear, so it only counts for
+    /// a node that votes, as far as this one knows. Another candidate may have become a voter with entries that this node
+    /// does not have, so it is no stranger for sure, but it has to wait until the leader is silent.
+    pub fn candidacy(&self, from: u64, candidacy: Candidacy) -> Result<Candidacy, LinkError> {
+        check::candidacy(from, self.history.vote(self.group.id()), &candidacy)?;
+        Ok(Candidacy { is_transfer: candidacy.is_transfer && self.votes(from), ..candidacy })
+    }
+
+    pub fn transfer(&self, from: u64, transfer: &Transfer) -> Result<(), LinkError> {
+        let me = self.group.id();
+        Ok(check::transfer(from, self.history.vote(me), (me, self.votes(me)), transfer)?)
+    }
+
+    /// If this node and an elected leader contradict each other about committed entries, one of the two must not go on. A
+    /// node that is no member, as far as this one knows, must not end this one, so it is only refused.
+    fn compare(&self, from: u64, vote: Vote, ids: impl Iterator<Item = LogId>) -> Result<(), LinkError> {
+        let compared = self.history.compare(vote, self.group.id(), ids);
+        if let Err(contradiction @ Contradiction::Decided { .. }) = &compared
+            && self.group.raft.server_metrics().borrow_watched().membership_config.get_node(&from).is_some()
+        {
+            (self.fatal)(&contradiction.to_string());
+        }
+        Ok(compared?)
+    }
+
+    fn votes(&self, id: u64) -> bool {
+        self.group.raft.server_metrics().borrow_watched().membership_config.voter_ids().any(|voter| voter == id)
+    }
+}
+
+impl From<Unfit> for LinkError {
+    fn from(unfit: Unfit) -> LinkError {
+        LinkError::Unfit(unfit.to_string())
+    }
+}
+
+impl From<Contradiction> for LinkError {
+    fn from(contradiction: Contradiction) -> LinkError {
+        LinkError::Unfit(contradiction.to_string())
+    }
+}

@@ -1,0 +1,150 @@
+//! Malformed words of a peer: what a node that breaks the rules can say. It must not end this node, nor raise its term beyond use.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::cluster::{LONG, Seat, all, applied, fill_sessions, leader, stop, trio};
+use super::*;
+use crate::format::record;
+use crate::format::snapshot::{self, SnapshotMeta};
+use crate::raft::peers::link::{self, Link};
+use crate::raft::peers::wire::{self, Answer, Call, Candidacy, Installed, Purpose, Reply, Request, SnapshotFrame};
+
+/// The id of a node that no member knows.
+pub(super) const STRANGER: u64 = 99;
+
+/// Opens a connection as the node `from`.
+pub(super) async fn dial(node: &Node, seat: &Seat, from: u64, purpose: Purpose) -> Link {
+    let ours = Hello { node: from, ..node.group.peers.hello(node.id(), purpose, false) };
+    link::dial(&seat.address.to_string(), &ours).await.unwrap()
+}
+
+/// The answer; an error if the node closes the connection instead.
+pub(super) async fn ask(link: &mut Link, request: Request<'_>) -> Result<Answer, LinkError> {
+    link.writer.send(wire::encode(&Call { id: 7, request })).await?;
+    let frame = timeout(LONG, link.reader.next()).await.expect("it answers, or closes the connection")?;
+    Ok(wire::decode::<Reply>(&frame, "an answer")?.answer)
+}
+
+pub(super) async fn send_snapshot(
+    link: &mut Link,
+    vote: record::Vote,
+    meta: SnapshotMeta,
+) -> Result<Installed, LinkError> {
+    link.writer.send(wire::encode(&SnapshotFrame::Begin { vote, meta })).await?;
+    let (mut chunks, mut crc) = (0, 0);
+    for bytes in snapshot::chunks(&State::default()) {
+        (chunks, crc) = (chunks + 1, crc32c::crc32c_append(crc, &bytes));
+        link.writer.send(wire::encode(&SnapshotFrame::Part { bytes: &bytes, ends_chunk: true })).await?;
+    }
+    link.writer.send(wire::encode(&SnapshotFrame::End { chunks, crc })).await?;
+    let frame = timeout(LONG, link.reader.next()).await.expect("it answers, or closes the connection")?;
+    wire::decode(&frame, "an answer to a snapshot")
+}
+
+fn vote(term: u64, node: u64, committed: bool) -> record::Vote {
+    record::Vote { term, node, committed }
+}
+
+fn id(term: u64, index: u64) -> Option<record::LogId> {
+    Some(record::LogId { term, index })
+}
+
+/// A node that is alone, leads, and listens.
+async fn lone() -> (Seat, Node) {
+    let seat = Seat::new("lone").await;
+    let node = seat.open(Beginning::Alone).await;
+    leads(&node).await;
+    (seat, node)
+}
+
+/// The node still works: it leads, and applies an entry.
+pub(super) async fn goes_on(node: &Node, session: u64) {
+    timeout(LONG, async {
+        leads(node).await;
+        fill_sessions(&[node], session..session + 1).await;
+    })
+    .await
+    .expect("the node leads, and applies an entry");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_above_the_term_of_its_vote_is_refused_and_the_node_goes_on() {
+    let (seat, node) = lone().await;
+    let mut link = dial(&node, &seat, STRANGER, Purpose::Snapshot).await;
+    let meta = SnapshotMeta { last: id(900, 1000), ..SnapshotMeta::default() };
+    let answer = send_snapshot(&mut link, vote(50, STRANGER, true), meta).await;
+    assert!(!matches!(answer, Ok(Ok(_))), "{answer:?}");
+    goes_on(&node, 1).await;
+    stop([node]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vote_with_the_highest_term_is_refused_and_not_saved() {
+    let (seats, nodes) = trio().await;
+    fill_sessions(&all(&nodes), 1..5).await;
+    let leads = leader(&all(&nodes)).await;
+    let (node, other) = (&nodes[leads], nodes[(leads + 1) % 3].id());
+    let mut link = dial(node, &seats[leads], other, Purpose::Calls).await;
+    let candidacy = Candidacy { vote: vote(u64::MAX, other, false), last: id(50, 1000), is_transfer: true };
+    let answer = ask(&mut link, Request::Vote(candidacy)).await;
+    assert!(answer.is_err(), "{answer:?}");
+    assert!(node.status().term < 1000, "{:?}", node.status());
+    fill_sessions(&all(&nodes), 5..10).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_with_the_flag_of_a_transfer_does_not_depose_a_healthy_leader() {
+    let (seats, nodes) = trio().await;
+    fill_sessions(&all(&nodes), 1..5).await;
+    let leads = leader(&all(&nodes)).await;
+    let term = nodes[leads].status().term;
+    for (node, seat) in nodes.iter().zip(&seats) {
+        let mut link = dial(node, seat, STRANGER, Purpose::Calls).await;
+        let candidacy = Candidacy { vote: vote(term + 1, STRANGER, false), last: id(term, 1000), is_transfer: true };
+        let answer = ask(&mut link, Request::Vote(candidacy)).await.unwrap();
+        let Answer::Voted { vote, granted, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!((vote.term, granted), (term, false));
+    }
+    fill_sessions(&all(&nodes), 5..10).await;
+    assert_eq!((leader(&all(&nodes)).await, nodes[leads].status().term), (leads, term));
+    stop(nodes).await;
+}
+
+/// Node `a` has applied entries that the others lost: the folder of `b` was set back while `c` was away. The others go on and
+/// replace these entries, so the state of `a` differs from theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_ends_before_entries_that_it_has_applied_are_replaced() {
+    let (mut seats, mut nodes) = trio().await;
+    let index = fill_sessions(&all(&nodes), 1..20).await;
+    applied(&all(&nodes), index).await;
+    let c = (leader(&all(&nodes)).await + 1) % 3;
+    let (a, b) = ((c + 1) % 3, (c + 2) % 3);
+    stop([nodes.remove(c)]).await;
+    let early = seats[b].disk.copy();
+    let index = fill_sessions(&all(&nodes), 20..60).await;
+    applied(&all(&nodes), index).await;
+    let stopped = (nodes[0].id(), nodes[1].id());
+    stop(nodes).await;
+    seats[b].disk = early;
+    let others = [seats[b].open(Beginning::Waits).await, seats[c].open(Beginning::Waits).await];
+    assert!(others.iter().any(|node| node.id() == stopped.0 || node.id() == stopped.1));
+    fill_sessions(&[&others[0], &others[1]], 120..220).await;
+    let fatal = seats[a].catches_fatal();
+    let back = seats[a].open(Beginning::Waits).await;
+    let sessions = back.state().counts().sessions;
+    let why = timeout(LONG, async {
+        loop {
+            if let Ok(why) = fatal.try_recv() {
+                return why;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let why = why.await.expect("it ends");
+    assert!(why.contains("was set back to an older copy"), "{why}");
+    assert_eq!(back.state().counts().sessions, sessions, "nothing of the others was applied");
+    stop(others.into_iter().chain([back])).await;
+}
