@@ -20,6 +20,12 @@ pub(super) async fn dial(node: &Node, seat: &Seat, from: u64, purpose: Purpose) 
     link::dial(&seat.address.to_string(), &ours).await.unwrap()
 }
 
+/// Opens a connection as another member, which lives.
+async fn dial_as(other: &Node, seat: &Seat, to: u64) -> Link {
+    let ours = other.group.peers.hello(to, Purpose::Calls, false);
+    link::dial(&seat.address.to_string(), &ours).await.unwrap()
+}
+
 /// The answer; an error if the node closes the connection instead.
 pub(super) async fn ask(link: &mut Link, request: Request<'_>) -> Result<Answer, LinkError> {
     link.writer.send(wire::encode(&Call { id: 7, request })).await?;
@@ -85,9 +91,9 @@ async fn a_vote_with_the_highest_term_is_refused_and_not_saved() {
     let (seats, nodes) = trio().await;
     fill_sessions(&all(&nodes), 1..5).await;
     let leads = leader(&all(&nodes)).await;
-    let (node, other) = (&nodes[leads], nodes[(leads + 1) % 3].id());
-    let mut link = dial(node, &seats[leads], other, Purpose::Calls).await;
-    let candidacy = Candidacy { vote: vote(u64::MAX, other, false), last: id(50, 1000), is_transfer: true };
+    let (node, other) = (&nodes[leads], &nodes[(leads + 1) % 3]);
+    let mut link = dial_as(other, &seats[leads], node.id()).await;
+    let candidacy = Candidacy { vote: vote(u64::MAX, other.id(), false), last: id(50, 1000), is_transfer: true };
     let answer = ask(&mut link, Request::Vote(candidacy)).await;
     assert!(answer.is_err(), "{answer:?}");
     assert!(node.status().term < 1000, "{:?}", node.status());
