@@ -70,6 +70,9 @@ pub struct Args {
     /// Keep the lock closed for this long after the session expires, 0 to 3600 s
     #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay, allow_negative_numbers = true)]
     lock_delay: Duration,
+    /// When the command has ended by itself: how long processes that it left behind may go on before they get SIGTERM
+    #[arg(long, value_name = "SECS", default_value = "2", value_parser = linger, allow_negative_numbers = true)]
+    linger: Duration,
     /// Exit status if the lock was not acquired
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1, allow_negative_numbers = true)]
     conflict_exit_code: u8,
@@ -94,6 +97,8 @@ pub struct Wanted<'a> {
     pub timeout: Option<Duration>,
     pub ttl: Duration,
     pub lock_delay: Duration,
+    /// How long processes may go on after the command has ended by itself.
+    pub linger: Duration,
     /// The exit status if the lock is not acquired.
     pub conflict: u8,
     /// The owner of the `baton lock` that runs this one, if any.
@@ -130,6 +135,7 @@ impl Args {
             timeout: if self.nonblock { Some(Duration::ZERO) } else { self.timeout },
             ttl: Duration::from_secs(self.ttl),
             lock_delay: self.lock_delay,
+            linger: self.linger,
             conflict: self.conflict_exit_code,
             parent: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
             label: self.label.clone().unwrap_or_else(|| label(&command)),
@@ -193,6 +199,10 @@ fn lock_delay(text: &str) -> Result<Duration, String> {
     let most = Duration::from_millis(LOCK_DELAY_MS_MAX);
     let delay = seconds(text).filter(|delay| *delay <= most);
     delay.ok_or(format!("the lock-delay must be from 0 to {} seconds", most.as_secs()))
+}
+
+fn linger(text: &str) -> Result<Duration, &'static str> {
+    seconds(text).ok_or("--linger must be a number of seconds from 0 on")
 }
 
 fn ttl(text: &str) -> Result<u64, String> {

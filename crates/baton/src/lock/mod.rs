@@ -266,12 +266,17 @@ async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &m
             // A nested `baton lock` must ask the same server, because only that server knows its parent.
             (SERVER, wanted.server.addresses().join(",").into()),
         ];
-        let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };
+        let (deadline_ms, linger_ms) = (deadline.as_millis(), millis(wanted.linger));
+        let job = Job { ttl_ms, deadline_ms, linger_ms, command: wanted.command.clone(), environment };
         let unsupervised = |error: std::io::Error| failed(format!("cannot supervise the command: {error}"));
         let ended = tokio::select! {
             ended = run::run(&job, lease, signals) => ended.map_err(unsupervised)?,
             never = follow(guard, wanted.ttl, &sender) => match never {},
         };
+        if let Some(processes) = ended.left_behind {
+            let after = view::duration(linger_ms);
+            warn(format_args!("the command left processes behind, which were ended {after} after it: {processes}"));
+        }
         if !ended.left.is_empty() {
             warn(format_args!("these processes could not be killed before the lease ended: {:?}", ended.left));
         }
@@ -328,6 +333,10 @@ async fn loss_by_now(guard: &Guard) -> Loss {
         loss = guard.lost() => loss,
         () = std::future::ready(()) => Loss::Unacknowledged,
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The failure if the system refuses what `baton lock` needs for its own work.

@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-use super::channel::{End, Exit, Instruction, Lines, WatchdogReport, inherit};
+use super::channel::{End, Exit, Instruction, LeftBehind, Lines, WatchdogReport, inherit};
 use super::clock::{Alarm, now_ms};
 use super::reports::Reports;
 use super::supervisor::{Action, Input, Reason, Supervisor};
@@ -46,6 +46,9 @@ pub struct Args {
     /// The end of the lease, in milliseconds of CLOCK_BOOTTIME
     #[arg(long)]
     deadline_ms: u64,
+    /// How long processes may go on after the end of the command, in milliseconds
+    #[arg(long)]
+    linger_ms: u64,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -115,7 +118,7 @@ struct Watchdog {
 
 impl Watchdog {
     fn start(args: &Args, reports: Reports) -> io::Result<Self> {
-        let supervisor = Supervisor::new(args.ttl_ms, args.deadline_ms);
+        let supervisor = Supervisor::new(args.ttl_ms, args.deadline_ms, args.linger_ms);
         let mut step = Command::new(MYSELF);
         step.arg0("baton").args(["lock-exec", "--parent", &getpid().to_string(), "--"]).args(&args.command);
         let command = step.process_group(0).spawn()?;
@@ -160,8 +163,10 @@ impl Watchdog {
     }
 
     fn pass_on(&self, number: i32) -> io::Result<()> {
-        let Some(group) = self.group() else { return Ok(()) };
-        match killpg(group, Signal::try_from(number)?) {
+        let signal = Signal::try_from(number)?;
+        // The command has ended. Processes that it left behind may still run.
+        let Some(group) = self.group() else { return self.signal(signal) };
+        match killpg(group, signal) {
             // A command with another user's rights cannot be signalled.
             Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => Ok(()),
             Err(error) => Err(error.into()),
@@ -175,6 +180,9 @@ impl Watchdog {
     fn step_at(&mut self, at_ms: u64, input: Input) -> io::Result<()> {
         match self.supervisor.step(at_ms, input) {
             Some(Action::Terminate) => {
+                if self.supervisor.over() == Some(Reason::CommandEnded) {
+                    self.name_left_behind()?;
+                }
                 self.signal(Signal::SIGTERM)?;
                 // A stopped process cannot handle SIGTERM.
                 self.signal(Signal::SIGCONT)?;
@@ -186,6 +194,16 @@ impl Watchdog {
             // Kill repeatedly: a process that was being forked is found the next time.
             self.kill_again_ms = Some(KILL_AGAIN_MS.1.min(wait_ms * 2));
             self.signal(Signal::SIGKILL)?;
+        }
+        Ok(())
+    }
+
+    fn name_left_behind(&mut self) -> io::Result<()> {
+        let mut named = tree::named(&tree::descendants(getpid(), &[])?);
+        let count = named.len();
+        named.truncate(LeftBehind::NAMED_MAX);
+        if count > 0 {
+            self.reports.push(WatchdogReport::LeftBehind(LeftBehind { named, count }));
         }
         Ok(())
     }
@@ -221,7 +239,7 @@ impl Watchdog {
             }
         }
         if self.exit.is_some() && self.supervisor.over().is_none() {
-            self.step(Input::Stop(Reason::CommandEnded))?;
+            self.step(Input::CommandEnded)?;
         }
         Ok(false)
     }

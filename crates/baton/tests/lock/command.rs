@@ -82,7 +82,9 @@ fn the_arguments_of_a_command_are_nobody_elses_business() {
 #[test]
 fn the_lock_is_released_only_when_nothing_is_left_of_the_command() {
     let server = Server::start();
-    let mut running = shell(&server, "6", "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line");
+    let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line";
+    let mut running =
+        start(baton(&server, &["lock", "deploy", "--ttl", "6", "--linger", "0", "--", "sh", "-c", script]));
     let left_behind = running.output.number();
     server.facts().look_at.push(left_behind);
     writeln!(running.process.stdin.take().unwrap(), "now").unwrap();

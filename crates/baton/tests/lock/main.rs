@@ -2,6 +2,7 @@
 //! fall silent, revoke and refuse exactly when a test needs it.
 
 mod command;
+mod linger;
 mod losing;
 mod processes;
 mod reaching;
