@@ -1,6 +1,7 @@
 //! The options of `baton lock`.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
@@ -75,6 +76,12 @@ pub struct Args {
     /// When the command has ended by itself: how long processes that it left behind may go on before they get SIGTERM
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = linger, allow_negative_numbers = true)]
     linger: Duration,
+    /// While waiting, say whom for; at a terminal this is the default
+    #[arg(short, long)]
+    verbose: bool,
+    /// Say neither whom the wait is for nor who holds a lock that was not acquired
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
     /// Exit status if the lock was not acquired
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1, allow_negative_numbers = true)]
     conflict_exit_code: u8,
@@ -101,6 +108,10 @@ pub struct Wanted<'a> {
     pub lock_delay: Duration,
     /// How long processes may go on after the command has ended by itself.
     pub linger: Duration,
+    /// Say whom the wait is for.
+    pub tells_wait: bool,
+    /// Say nothing about who holds the lock.
+    pub quiet: bool,
     /// The exit status if the lock is not acquired.
     pub conflict: u8,
     /// The owner of the `baton lock` that runs this one, if any.
@@ -138,6 +149,8 @@ impl Args {
             ttl: self.ttl,
             lock_delay: self.lock_delay,
             linger: self.linger,
+            tells_wait: !self.quiet && (self.verbose || std::io::stderr().is_terminal()),
+            quiet: self.quiet,
             conflict: self.conflict_exit_code,
             parent: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
             label: self.label.clone().unwrap_or_else(|| label(&command)),

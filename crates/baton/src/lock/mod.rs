@@ -17,6 +17,7 @@ mod signals;
 mod supervisor;
 mod terminal;
 mod tree;
+mod waiting;
 pub mod watchdog;
 
 use std::convert::Infallible;
@@ -26,7 +27,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session, SessionBuilder};
+use baton_client::{AcquireError, Client, Guard, Loss, OpenError, Owner, Refusal, Session, SessionBuilder};
 use baton_types::limits::OPEN_MAX;
 use baton_types::name::Quoted;
 use nix::sys::signal::{Signal, raise};
@@ -86,8 +87,9 @@ pub fn run(args: &Args) -> Outcome {
 async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let mut signals = Signals::listen().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
     let time = Time::new(wanted.timeout);
-    let session = or_signal(open(wanted, &time), &mut signals).await?;
-    let (result, patience) = match or_signal(acquire(wanted, &session, &time), &mut signals).await {
+    let client = wanted.server.client()?;
+    let session = or_signal(open(wanted, &client, &time), &mut signals).await?;
+    let (result, patience) = match or_signal(acquire(wanted, &client, &session, &time), &mut signals).await {
         Ok(Some(guard)) => {
             let worked = work(wanted, &session, &guard, &mut signals).await;
             let patience = if worked.is_ok() { RELEASE_MAX } else { GOODBYE_MAX };
@@ -143,8 +145,7 @@ fn answer_max(timeout: Option<Duration>) -> Duration {
 
 /// Opens the session. While there is time, asks servers again that do not answer or have no room, because a server may
 /// be about to start. Without a session nothing is known of the lock, so each failure has the status for "no server".
-async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
-    let client = wanted.server.client()?;
+async fn open(wanted: &Wanted<'_>, client: &Client, time: &Time) -> Result<Session, Failure> {
     let session = || client.session().ttl(wanted.ttl).label(&wanted.label);
     let opened = match wanted.timeout {
         Some(Duration::ZERO) => session().open_timeout(time.to_answer()).open_once().await,
@@ -172,39 +173,73 @@ async fn open_again(session: impl Fn() -> SessionBuilder, time: &Time) -> Result
     }
 }
 
-/// The lock; none if it was not granted in time. As with flock, that is reported by the exit status alone, without a
-/// message.
-async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
+/// The lock; none if it was not granted in time. While it waits, it says whom for.
+async fn acquire(
+    wanted: &Wanted<'_>,
+    client: &Client,
+    session: &Session,
+    time: &Time,
+) -> Result<Option<Guard>, Failure> {
     let hopeless = hopeless::Reporter::default();
     let acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
     let mut acquire = acquire.on_hopeless(move |why| hopeless.report(why));
     if let Some(parent) = wanted.parent {
         acquire = acquire.owner(&Owner::from_raw(parent).child().map_err(failed)?);
     }
-    let acquired = match time.to_wait() {
-        None => acquire.acquire().await,
-        Some(wait) => {
-            // With -n the server should answer at once, but it may be silent. So the answer has a time limit, too.
-            let answered = tokio::time::timeout(wait.max(time.to_answer()), acquire.timeout(wait).acquire());
-            answered.await.unwrap_or_else(|_| Err(AcquireError::TimedOut { name: wanted.name.clone() }))
-        }
+    let acquired = async {
+        let Some(wait) = time.to_wait() else { return acquire.acquire().await };
+        // With -n the server should answer at once, but it may be silent. So the answer has a time limit, too.
+        let answered = tokio::time::timeout(wait.max(time.to_answer()), acquire.timeout(wait).acquire());
+        answered.await.unwrap_or_else(|_| Err(AcquireError::TimedOut { name: wanted.name.clone() }))
     };
-    acquired.map(Some).or_else(|error| match error {
-        AcquireError::TimedOut { .. } | AcquireError::Refused { kind: Refusal::NotAvailable, .. } => Ok(None),
-        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer | Refusal::Unsupported, .. } => {
-            Err(Failure::bad_input(error))
+    let acquired = tokio::select! {
+        biased;
+        acquired = acquired => acquired,
+        never = waiting::report(client, &wanted.name, session.id()), if wanted.tells_wait => match never {},
+    };
+    match acquired {
+        Ok(guard) => Ok(Some(guard)),
+        Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => {
+            tell_holder(wanted, client, session, "is not free").await;
+            Ok(None)
         }
-        AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
-        AcquireError::NoRandomness(_) => Err(failed(error)),
-        AcquireError::Lost(Loss::Unacknowledged) => Err(no_server(with_trouble(&error, session))),
-        AcquireError::Open(_) => Err(no_server(error)),
+        Err(AcquireError::TimedOut { .. }) => {
+            let within = wanted.timeout.filter(|timeout| !timeout.is_zero());
+            let within =
+                within.map_or_else(|| "at once".to_owned(), |time| format!("within {}", view::duration(millis(time))));
+            tell_holder(wanted, client, session, &format!("was not granted {within}")).await;
+            Ok(None)
+        }
+        Err(error) => Err(failure(wanted, session, error)),
+    }
+}
+
+/// Says that the lock was not acquired, and who holds it.
+async fn tell_holder(wanted: &Wanted<'_>, client: &Client, session: &Session, what: &str) {
+    if wanted.quiet {
+        return;
+    }
+    // Do not ask a server that is away.
+    let holder = if session.trouble().is_none() { waiting::holder(client, &wanted.name).await } else { None };
+    let holder = holder.map(|holder| format!(": {holder}")).unwrap_or_default();
+    warn(format_args!("the lock {} {what}{holder}", waiting::named(&wanted.name)));
+}
+
+fn failure(wanted: &Wanted<'_>, session: &Session, error: AcquireError) -> Failure {
+    match error {
+        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer | Refusal::Unsupported, .. }
+        | AcquireError::InvalidName(_) => Failure::bad_input(error),
+        AcquireError::NoRandomness(_) => failed(error),
+        AcquireError::Lost(Loss::Unacknowledged) => no_server(with_trouble(&error, session)),
+        AcquireError::Open(_) => no_server(error),
         AcquireError::Deadlock { cycle } if wanted.parent.is_some() && cycle.len() == 1 => {
-            Err(not_acquired(wanted, held_around_us(&wanted.name)))
+            not_acquired(wanted, held_around_us(&wanted.name))
         }
-        AcquireError::Deadlock { .. } | AcquireError::Refused { .. } | AcquireError::Lost(_) => {
-            Err(not_acquired(wanted, error))
-        }
-    })
+        AcquireError::Deadlock { .. }
+        | AcquireError::Refused { .. }
+        | AcquireError::Lost(_)
+        | AcquireError::TimedOut { .. } => not_acquired(wanted, error),
+    }
 }
 
 /// The owner of this request is new and holds nothing. So a cycle can only come back to it from one of its parents. If

@@ -222,9 +222,8 @@ fn a_lock_that_is_not_acquired() {
         server.facts().answer = Answer::Refused(refusal);
         done(baton(&server, &["lock", "a"]).args(args).args(["--", "echo", "never"]))
     };
-    // As with flock, there is no message.
-    assert_eq!(refused(v1::Refusal::NotAvailable, &["-n"]), (1, String::new(), String::new()));
-    assert_eq!(refused(v1::Refusal::TimedOut, &["-w", "1", "-E", "9"]), (9, String::new(), String::new()));
+    assert_eq!(refused(v1::Refusal::NotAvailable, &["-nq"]), (1, String::new(), String::new()));
+    assert_eq!(refused(v1::Refusal::TimedOut, &["-qw", "1", "-E", "9"]), (9, String::new(), String::new()));
     let (status, output, error) = refused(v1::Refusal::Deadlock, &["-E", "9"]);
     assert_eq!((status, output.as_str(), error.lines().count()), (9, "", 1), "{error}");
     let (status, output, error) = refused(v1::Refusal::PermitsDiffer, &["-k", "2"]);

@@ -8,4 +8,5 @@ mod processes;
 mod reaching;
 mod server;
 mod terminal;
+mod waiting;
 mod watchdog;

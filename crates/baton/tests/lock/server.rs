@@ -5,6 +5,7 @@ use baton_api::v1::request::Operation;
 use baton_api::v1::{self, answer::Answer as Word, client_frame, server_frame};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
@@ -13,6 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::processes::{now_ms, state};
 
 pub const FENCE: u64 = 41;
+/// How long the lock is held whenever it is listed.
+const HELD_MS: u64 = 185_000;
 
 /// The answer to an acquire.
 #[derive(Clone, Copy)]
@@ -224,15 +227,28 @@ impl Locks for Play {
 
 impl Play {
     fn lock(&self) -> v1::Lock {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let holder = v1::Holder {
             session: 10,
             owner: 11,
             label: "make".into(),
             host: "here".into(),
             fence: FENCE,
+            since_ms: u64::try_from(now.as_millis()).unwrap() - HELD_MS,
             ..Default::default()
         };
-        let (name, mode) = (self.0.lock().unwrap().lock.clone(), v1::Mode::Exclusive.into());
-        v1::Lock { name, mode, holders: vec![holder], ..Default::default() }
+        let facts = self.0.lock().unwrap();
+        let waits = |open: &v1::Open| v1::Waiter {
+            session: open.session,
+            position: 2,
+            mode: v1::Mode::Exclusive.into(),
+            ..Default::default()
+        };
+        let waiters = match facts.answer {
+            Answer::Nothing => facts.opened.last().map(waits).into_iter().collect(),
+            Answer::Granted | Answer::Refused(_) => Vec::new(),
+        };
+        let (name, mode) = (facts.lock.clone(), v1::Mode::Exclusive.into());
+        v1::Lock { name, mode, holders: vec![holder], waiters, ..Default::default() }
     }
 }
