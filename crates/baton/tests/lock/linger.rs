@@ -37,12 +37,13 @@ fn what_a_command_leaves_behind_is_ended_and_named() {
 #[test]
 fn a_signal_reaches_what_a_command_left_behind() {
     let server = Server::start();
-    let script = "( trap 'echo TERM; exit' TERM; echo ready; while :; do sleep 0.01; done ) 2>/dev/null & exit 5";
+    let script = "( trap 'echo TERM; exit' TERM; echo $$; while :; do sleep 0.01; done ) 2>/dev/null & exit 5";
     let mut command = baton(&server, &["lock", "a", "--linger", "600", "--", "sh", "-c", script]);
     command.stderr(Stdio::piped());
     let mut running = start(command);
     let mut error = running.process.stderr.take().unwrap();
-    assert_eq!(running.output.line(), "ready");
+    let command = running.output.number();
+    until("the command has ended", || state(command).is_none());
     send(running.process.id(), Signal::SIGTERM);
     assert_eq!(running.output.line(), "TERM");
     assert_eq!(running.ends(), 5);
