@@ -40,7 +40,7 @@ pub const OWNER: &str = "BATON_OWNER";
 ///   the command's; 128 + n if signal n ended it
 ///   1, or -E's   the lock was not acquired
 ///   2            bad input
-///   69           no server opened a session, or the server stopped answering
+///   69           no server opened a session
 ///   74           the fence cannot be written to standard output
 ///   75           the lock was lost, and the command was ended
 ///   126          the command cannot be run, or `baton lock` cannot watch signals,

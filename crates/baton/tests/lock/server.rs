@@ -37,6 +37,8 @@ pub enum Listing {
 pub struct Facts {
     pub opened: Vec<v1::Open>,
     pub acquired: Vec<v1::Acquire>,
+    /// What it heard of which session: `open`, `resume`, `acquire`, `close`.
+    pub heard: Vec<(&'static str, u64)>,
     /// When the server last received an Open or a keep-alive.
     pub alive_ms: u64,
     /// Once a session was closed: the processes of `look_at` that existed then.
@@ -64,6 +66,7 @@ impl Server {
         let facts = Facts {
             opened: Vec::new(),
             acquired: Vec::new(),
+            heard: Vec::new(),
             alive_ms: 0,
             closed: None,
             look_at: Vec::new(),
@@ -111,6 +114,7 @@ impl Facts {
             client_frame::Frame::Open(open) => {
                 self.alive_ms = now_ms();
                 let opened = v1::Opened { session: open.session, ttl_ms: open.ttl_ms };
+                self.heard.push((if open.resume { "resume" } else { "open" }, open.session));
                 self.opened.push(open);
                 Some(server_frame::Frame::Opened(opened))
             }
@@ -126,8 +130,10 @@ impl Facts {
     }
 
     fn answer(&mut self, number: u64, operation: Operation) -> Option<Word> {
+        let session = self.opened.last().unwrap().session;
         match operation {
             Operation::Acquire(acquire) => {
+                self.heard.push(("acquire", session));
                 self.acquired.push(acquire);
                 self.acquire = number;
                 match self.answer {
@@ -147,6 +153,7 @@ impl Facts {
             Operation::Close(_) => {
                 let there = self.look_at.iter().copied().filter(|&pid| state(pid).is_some());
                 self.closed = Some(there.collect());
+                self.heard.push(("close", session));
                 Some(Word::Closed(v1::Closed {}))
             }
         }

@@ -67,3 +67,44 @@ fn who_does_not_get_the_lock_learns_who_holds_it_and_for_how_long() {
         assert_eq!(refused("deploy", v1::Refusal::TimedOut, &["-w", "1", "-E", "9", quiet]), "");
     }
 }
+
+#[test]
+fn a_waiter_queues_again_after_the_server_was_away_for_a_whole_ttl() {
+    let server = Server::start();
+    server.facts().answer = Answer::Nothing;
+    let mut command = baton(&server, &["lock", "deploy", "--ttl", "1", "--", "echo", "done"]);
+    command.env("BATON_OWNER", "00000000000000ff").stderr(Stdio::piped());
+    let mut running = start(command);
+    let mut error = Output::new(running.process.stderr.take().unwrap());
+    until("it waits", || server.facts().acquired.len() == 1);
+    server.facts().silent = true;
+    let told = error.line();
+    let lost = "baton: the place in the queue for deploy is lost, because no keep-alive was acknowledged in time";
+    assert!(told.starts_with(lost) && told.ends_with("; queues again as soon as a server answers"), "{told}");
+    {
+        let mut facts = server.facts();
+        (facts.silent, facts.answer) = (false, Answer::Granted);
+    }
+    assert_eq!(running.output.line(), "done");
+    assert_eq!(running.ends(), 0);
+    assert_eq!(error.rest().0, "");
+    let facts = server.facts();
+    let [first, second] = [&facts.acquired[0], &facts.acquired[1]];
+    assert_eq!((first.owner, first.parent, &first.name), (second.owner, second.parent, &second.name));
+    assert_eq!(first.parent, Some(255));
+    let (old, new) = (facts.opened[0].session, facts.opened.last().unwrap().session);
+    let place = |what| facts.heard.iter().position(|heard| *heard == what).unwrap();
+    assert!(place(("resume", old)) < place(("close", old)), "{:?}", facts.heard);
+    assert!(place(("close", old)) < place(("open", new)), "{:?}", facts.heard);
+}
+
+#[test]
+fn a_waiter_does_not_outlast_its_time_when_the_server_stays_away() {
+    let server = Server::start();
+    let (running, mut error) = waits(&server, &["-w", "3", "--ttl", "1", "-E", "9"]);
+    server.facts().silent = true;
+    assert!(error.line().starts_with("baton: the place in the queue for deploy is lost"));
+    let (told, _) = error.rest();
+    assert!(told.starts_with("baton: the lock deploy was not granted within 3.0 s"), "{told}");
+    assert_eq!(running.ends(), 9);
+}
