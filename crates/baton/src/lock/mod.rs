@@ -157,7 +157,9 @@ async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &m
             (SERVER, wanted.server.addresses().join(",").into()),
         ];
         let (deadline_ms, linger_ms) = (deadline.as_millis(), millis(wanted.linger));
-        let job = Job { ttl_ms, deadline_ms, linger_ms, command: wanted.command.clone(), environment };
+        // The lock-delay counts from the end of the lease. It is for work that the watchdog cannot end.
+        let key = wanted.lock_delay.is_zero().then(|| session.key());
+        let job = Job { ttl_ms, deadline_ms, linger_ms, key, command: wanted.command.clone(), environment };
         let unsupervised = |error: std::io::Error| failed(format!("cannot supervise the command: {error}"));
         let ended = tokio::select! {
             ended = run::run(&job, lease, signals) => ended.map_err(unsupervised)?,

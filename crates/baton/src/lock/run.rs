@@ -4,6 +4,7 @@
 //! same schedule. If the watchdog is stopped or killed, this process ends the command itself: it is the next subreaper,
 //! so it becomes the parent of all processes that the watchdog leaves behind.
 
+use baton_client::SessionKey;
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, raise};
@@ -51,6 +52,8 @@ pub struct Job {
     pub deadline_ms: u64,
     /// How long processes may go on after the end of the command.
     pub linger_ms: u64,
+    /// With this the watchdog releases the lock if this process is killed; none if it must not.
+    pub key: Option<SessionKey>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Variables that are added to the environment.
@@ -85,7 +88,10 @@ pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals)
         ended: None,
         killing: false,
     };
-    let ended = run.supervise(signals).await;
+    let ended = match run.hand_over(job.key).await {
+        Ok(()) => run.supervise(signals).await,
+        Err(error) => Err(error),
+    };
     let returned = run.terminal.take_back();
     if ended.is_err() {
         run.abandon()?;
@@ -140,6 +146,13 @@ enum Woken {
 }
 
 impl Run {
+    async fn hand_over(&self, key: Option<SessionKey>) -> io::Result<()> {
+        let Some(SessionKey { session, secret, .. }) = key else { return Ok(()) };
+        // A new pipe is writable, but the event loop does not know that yet.
+        self.orders.writable().await?;
+        self.order(Instruction::Key { session, secret })
+    }
+
     async fn supervise(&mut self, signals: &mut Signals) -> io::Result<Ended> {
         let mut bytes = [0; 4096];
         loop {

@@ -151,6 +151,10 @@ impl Supervisor {
         self.reason
     }
 
+    pub fn ttl_ms(&self) -> u64 {
+        self.ttl_ms
+    }
+
     /// The latest known end of the lease.
     pub fn deadline_ms(&self) -> u64 {
         self.deadline_ms

@@ -2,8 +2,10 @@
 //!
 //! The watchdog is the subreaper of all processes that the command starts. It ends the command by the schedule of the
 //! last deadline that `baton lock` sent, even if `baton lock` is gone. It ends itself when no process of the command is
-//! left. It uses no network and no threads, and little memory.
+//! left. Until then it uses no network and no threads, and little memory. If `baton lock` is gone by then, the watchdog
+//! closes the session, which releases the lock.
 
+use baton_client::SessionKey;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -17,13 +19,15 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::Duration;
 
 use super::channel::{End, Exit, Instruction, LeftBehind, Lines, WatchdogReport, inherit};
 use super::clock::{Alarm, now_ms};
 use super::reports::Reports;
 use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::{CANNOT_RUN, MYSELF, tree};
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, warn};
+use crate::service_args::{ServerArgs, block_on};
 
 /// How long to wait before processes that did not die are killed again: the first and the longest wait.
 const KILL_AGAIN_MS: (u16, u16) = (1, 64);
@@ -49,6 +53,9 @@ pub struct Args {
     /// How long processes may go on after the end of the command, in milliseconds
     #[arg(long)]
     linger_ms: u64,
+    /// The addresses are in the environment, as for the command
+    #[command(flatten)]
+    server: ServerArgs,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -75,7 +82,12 @@ fn watch(args: &Args) -> io::Result<()> {
 
     let mut lines = Lines::default();
     let mut client_gone = false;
-    while !watchdog.reap()? {
+    loop {
+        if watchdog.reap()? {
+            // `baton lock` may have been killed just now.
+            client_gone = client_gone || watchdog.obey(&mut orders, &mut lines)?;
+            break;
+        }
         // Read the clock before the pipe. If the watchdog is stopped in between, the tick has the earlier time and no
         // renewal is missed.
         let read_at_ms = now_ms();
@@ -94,6 +106,10 @@ fn watch(args: &Args) -> io::Result<()> {
         }
         wait(&mut ready, watchdog.patience())?;
         while child_signals.read_signal()?.is_some() {}
+    }
+    if client_gone {
+        watchdog.release(&args.server);
+        return Ok(());
     }
     watchdog.farewell()
 }
@@ -114,6 +130,8 @@ struct Watchdog {
     /// Once SIGKILL was sent: how long to wait before it is sent again.
     kill_again_ms: Option<u16>,
     reports: Reports,
+    /// The session to close if `baton lock` is gone.
+    key: Option<SessionKey>,
 }
 
 impl Watchdog {
@@ -123,7 +141,7 @@ impl Watchdog {
         step.arg0("baton").args(["lock-exec", "--parent", &getpid().to_string(), "--"]).args(&args.command);
         let command = step.process_group(0).spawn()?;
         let group = command.id() as i32;
-        let mut watchdog = Watchdog { supervisor, command, exit: None, kill_again_ms: None, reports };
+        let mut watchdog = Watchdog { supervisor, command, exit: None, kill_again_ms: None, reports, key: None };
         watchdog.reports.push(WatchdogReport::Started { group });
         Ok(watchdog)
     }
@@ -157,6 +175,9 @@ impl Watchdog {
                     Instruction::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
                     Instruction::Stop => self.step(Input::Stop(Reason::LockLost))?,
                     Instruction::Signal(number) => self.pass_on(number)?,
+                    Instruction::Key { session, secret } => {
+                        self.key = Some(SessionKey { session, secret, ttl_ms: self.supervisor.ttl_ms() });
+                    }
                 }
             }
         }
@@ -242,6 +263,23 @@ impl Watchdog {
             self.step(Input::CommandEnded)?;
         }
         Ok(false)
+    }
+
+    /// Closes the session, so that the next client need not wait until the lease ends. No process of the command is
+    /// left. After the end of the lease there is nothing to close.
+    fn release(&self, server: &ServerArgs) {
+        let Some(key) = &self.key else { return };
+        let left = Duration::from_millis(self.supervisor.deadline_ms().saturating_sub(now_ms()));
+        let released = block_on(async {
+            let client = server.client()?;
+            Ok(matches!(tokio::time::timeout(left, client.close_session(key)).await, Ok(Ok(()))))
+        });
+        let lock = match released {
+            Ok(true) => "the lock is released".to_owned(),
+            Ok(false) => "no server confirmed the release: the lock stays closed until its lease ends".to_owned(),
+            Err(failure) => format!("the lock stays closed until its lease ends: {}", failure.message),
+        };
+        warn(format_args!("`baton lock` was killed; the command is ended, and {lock}"));
     }
 
     /// Reports the end. No process of the command is left, so the watchdog may wait until the pipe has space, `baton
