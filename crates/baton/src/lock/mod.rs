@@ -90,23 +90,22 @@ async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let client = wanted.server.client()?;
     let mut session = or_signal(acquire::open(wanted, &client, &time), &mut signals).await?;
     let acquired = or_signal(acquire::acquire(wanted, &client, &mut session, &time), &mut signals).await;
-    let (result, patience) = match acquired {
-        Ok(Some(guard)) => {
-            let worked = work(wanted, &session, &guard, &mut signals).await;
-            let patience = if worked.is_ok() { RELEASE_MAX } else { GOODBYE_MAX };
-            (worked, patience)
-        }
-        Ok(None) => (Ok(Exit::Code(wanted.conflict)), GOODBYE_MAX),
-        Err(failure) => (Err(failure), GOODBYE_MAX),
+    const CLOSED: &str = "no server confirmed the release; the lock stays closed until its lease ends";
+    const QUEUED: &str = "no lock was held, but no server confirmed that the request has left the queue: it may stay there \
+        until its lease ends";
+    let (result, patience, unconfirmed) = match acquired {
+        Ok(Some(guard)) => match work(wanted, &session, &guard, &mut signals).await {
+            Ok(exit) => (Ok(exit), RELEASE_MAX, Some(CLOSED)),
+            Err(failure) => (Err(failure), GOODBYE_MAX, None),
+        },
+        Ok(None) => (Ok(Exit::Code(wanted.conflict)), GOODBYE_MAX, (!wanted.quiet).then_some(QUEUED)),
+        Err(failure) => (Err(failure), GOODBYE_MAX, None),
     };
     // All processes of the command are gone, so another client may have the lock now. The end of the session releases
     // the lock.
-    match tokio::time::timeout(patience, session.close()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) | Err(_) if result.is_ok() => {
-            warn("no server confirmed the release; the lock stays closed until its lease ends");
-        }
-        Ok(Err(_)) | Err(_) => {}
+    let is_closed = matches!(tokio::time::timeout(patience, session.close()).await, Ok(Ok(())));
+    if let Some(unconfirmed) = unconfirmed.filter(|_| !is_closed) {
+        warn(unconfirmed);
     }
     result
 }

@@ -108,3 +108,21 @@ fn a_waiter_does_not_outlast_its_time_when_the_server_stays_away() {
     assert!(told.starts_with("baton: the lock deploy was not granted within 3.0 s"), "{told}");
     assert_eq!(running.ends(), 9);
 }
+
+/// Nothing was held, so nothing stays closed.
+#[test]
+fn a_server_that_is_away_at_the_end_of_the_wait_is_told_as_it_is() {
+    let server = Server::start();
+    for quiet in [false, true] {
+        server.facts().silent = false;
+        let options = if quiet { &["-w", "2", "-q"][..] } else { &["-w", "2"] };
+        let (running, mut error) = waits(&server, options);
+        server.facts().silent = true;
+        let (told, _) = error.rest();
+        assert_eq!(running.ends(), 1);
+        let left = "baton: no lock was held, but no server confirmed that the request has left the queue: it may stay there \
+            until its lease ends";
+        assert_eq!(told.lines().last(), if quiet { None } else { Some(left) }, "{told}");
+        server.facts().acquired.clear();
+    }
+}
