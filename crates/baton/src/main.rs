@@ -7,6 +7,7 @@ mod cluster;
 mod compare;
 mod crew;
 mod demo;
+mod durations;
 mod extent;
 mod group;
 mod lab;

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use crate::durations;
 use crate::output::{Failure, OUTPUT_FAILED, Outcome, Target, VIOLATED, print, print_json, table, warn};
 use crate::sink::Late;
 
@@ -54,9 +55,9 @@ pub struct Args {
     /// Write the trace of this member to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Longest time to wait for the other members to start, in seconds
-    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
-    start_within: u64,
+    /// Longest time to wait for the other members to start, such as 90s or 2m, up to 24h; a plain number is seconds
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = start_within, allow_negative_numbers = true)]
+    start_within: Duration,
     /// How many bytes another member may leave unacknowledged, such as 16MiB or 512KiB. From half of it on this member
     /// refuses new requests; at the limit it stops
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = bytes)]
@@ -307,7 +308,7 @@ impl Args {
 
     fn options(&self, warnings: mpsc::Sender<Warning>) -> Options {
         Options {
-            start_within: Duration::from_secs(self.start_within),
+            start_within: self.start_within,
             backlog_max: self.backlog,
             trace: self.trace.clone().map(|path| Box::new(Late::new(path)) as Box<dyn Write + Send>),
             warnings: Some(warnings),
@@ -387,6 +388,10 @@ fn stats_text(family: Family, stats: &Stats) -> String {
     let sent = [("messages sent", format!("{}{kinds}", stats.messages)), ("bytes sent", stats.bytes.to_string())];
     let rows: Vec<_> = locks.chain(sent).map(|(name, value)| vec![name.into(), value]).collect();
     table(&rows)
+}
+
+fn start_within(text: &str) -> Result<Duration, String> {
+    durations::within("the time", text, Duration::ZERO..=Duration::from_hours(24))
 }
 
 /// A number of bytes, with or without a unit.

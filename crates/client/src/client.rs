@@ -13,9 +13,9 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
 use crate::acquire::Acquire;
-use crate::error::{CallError, ConnectError, call_refused, check_name};
+use crate::error::{CallError, CloseError, ConnectError, call_refused, check_name};
 use crate::failures::{Failure, Failures};
-use crate::handle::SessionBuilder;
+use crate::handle::{SessionBuilder, SessionKey, close_session};
 use crate::listing::{Age, ListLocks, Local, join};
 use crate::servers::{BACKOFF_MAX, Rounds, Servers, is_answer, left, pause};
 
@@ -90,6 +90,14 @@ impl Client {
     /// Returns a builder for a session. The session tries this client's current server first.
     pub fn session(&self) -> SessionBuilder {
         SessionBuilder::new(Arc::clone(&self.servers), self.turn.load(Ordering::Relaxed))
+    }
+
+    /// Closes a session that no [`Session`](crate::Session) keeps alive any more: it is lost, or its process is gone. The
+    /// server then releases its locks and takes its requests out of the queues, although its lease has not ended. Tries
+    /// until a server confirms the end, however long that takes; drop the future to stop. Returns an error if a server
+    /// refuses.
+    pub async fn close_session(&self, key: &SessionKey) -> Result<(), CloseError> {
+        close_session(Arc::clone(&self.servers), self.turn.load(Ordering::Relaxed), key).await
     }
 
     /// Returns a builder for a lock in a session of its own, for a program that needs a single lock. The session is

@@ -568,7 +568,8 @@ mod tests {
     #[tokio::test]
     async fn nobody_is_remembered_who_no_longer_waits() {
         let shared = shared(&["127.0.0.1:1"], 60_000);
-        let session = crate::handle::Session { handle: Arc::new(crate::handle::Handle { shared, id: 9 }) };
+        let key = crate::handle::SessionKey { session: 9, secret: [0; 32], ttl_ms: 60_000 };
+        let session = crate::handle::Session { handle: Arc::new(crate::handle::Handle { shared, key }) };
         for _ in 0..1_000 {
             let mut acquires = Box::pin(session.lock("a").acquire());
             let waits = std::future::poll_fn(|context| std::task::Poll::Ready(acquires.as_mut().poll(context)));

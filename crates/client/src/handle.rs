@@ -78,11 +78,12 @@ impl SessionBuilder {
         let share = self.open_timeout / u32::try_from(attempts).unwrap_or(u32::MAX);
         let open_patience_ms = u64::try_from(share.as_millis()).unwrap_or(u64::MAX).max(1);
         let (label, host, pid) = (self.label, host_name(), std::process::id());
-        let secret = Some(Secret(random_bytes()?));
-        let config = Config { session, ttl_ms, label, host, pid, secret, open_patience_ms };
+        let secret = Secret(random_bytes()?);
+        let config = Config { session, ttl_ms, label, host, pid, secret: Some(secret), open_patience_ms };
+        let key = SessionKey { session, secret: secret.0, ttl_ms };
         let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers, self.turn, rounds);
         // From here on, dropping this future drops the handle, which closes the session.
-        let session = Session { handle: Arc::new(Handle { shared, id: session }) };
+        let session = Session { handle: Arc::new(Handle { shared, key }) };
         let opened = session.handle.shared.wait_for(Shared::opened);
         match tokio::time::timeout(self.open_timeout, opened).await {
             Ok(opened) => opened.map(|()| session),
@@ -95,10 +96,48 @@ fn session_id(random: u64) -> u64 {
     (random & SESSION_ID_MAX).max(1)
 }
 
+/// With this another process, or another session of the same process, can close a session:
+/// [`Client::close_session`](crate::Client::close_session). Keep it as secret as a password.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SessionKey {
+    /// The session's number.
+    pub session: u64,
+    /// Only the server and the client know it.
+    pub secret: [u8; 32],
+    pub ttl_ms: u64,
+}
+
+impl std::fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionKey").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+/// Closes the session with this key, and waits until a server confirms the end.
+pub(crate) async fn close_session(servers: Arc<Servers>, turn: usize, key: &SessionKey) -> Result<(), CloseError> {
+    let &SessionKey { session, secret, ttl_ms } = key;
+    // The server has the texts about the session already.
+    let (label, host, pid) = (String::new(), String::new(), std::process::id());
+    let open_patience_ms = u64::try_from(OPEN_MAX.as_millis()).unwrap_or(u64::MAX);
+    let config = Config { session, ttl_ms, label, host, pid, secret: Some(Secret(secret)), open_patience_ms };
+    let machine = Machine::closing(config, BootTime::now().as_millis());
+    let closing = Closing(Shared::spawn(machine, ttl_ms, servers, turn, Rounds::Until));
+    if closing.0.close().await { Ok(()) } else { Err(CloseError::Unconfirmed) }
+}
+
+/// Ends the attempts to close a session when the caller stops waiting.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.with(|machine, _| machine.stop());
+    }
+}
+
 /// Shared by a session and its guards. The session is closed when the last of them is dropped.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) id: u64,
+    pub(crate) key: SessionKey,
 }
 
 impl Drop for Handle {
@@ -139,7 +178,13 @@ impl Session {
 
     /// The session's number, as `baton sessions` shows it.
     pub fn id(&self) -> u64 {
-        self.handle.id
+        self.handle.key.session
+    }
+
+    /// What another process needs to close this session when this process is gone, or this process when the session is
+    /// lost: see [`Client::close_session`](crate::Client::close_session).
+    pub fn key(&self) -> SessionKey {
+        self.handle.key
     }
 
     /// The state of the session at this moment.

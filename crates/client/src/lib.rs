@@ -105,7 +105,7 @@ pub use error::{
 #[cfg(feature = "net")]
 pub use guard::Guard;
 #[cfg(feature = "net")]
-pub use handle::{Session, SessionBuilder};
+pub use handle::{Session, SessionBuilder, SessionKey};
 #[cfg(feature = "net")]
 pub use listing::{ListLocks, Local};
 #[cfg(feature = "net")]

@@ -1,14 +1,16 @@
 //! The options of `baton lock`.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
 use baton_client::Mode;
-use baton_types::limits::{LABEL_BYTES_MAX, LOCK_DELAY_MS_MAX, PERMITS_MAX, TTL_MS, TTL_MS_MAX, TTL_MS_MIN};
+use baton_types::limits::{LABEL_BYTES_MAX, LOCK_DELAY_MS_MAX, PERMITS_MAX, TTL_MS_MAX, TTL_MS_MIN};
 use baton_types::name::Quoted;
 
+use crate::durations;
 use crate::output::Failure;
 use crate::service_args::{NameArgs, ServerArgs};
 
@@ -31,13 +33,14 @@ pub const OWNER: &str = "BATON_OWNER";
 /// seconds of CLOCK_BOOTTIME, as of the start), and BATON_OWNER and BATON_SERVER
 /// for a nested `baton lock`. Without a command, the fence is printed.
 ///
-/// The words (holder, lease, fence, ...) are explained in docs/glossary.md.
+/// A TIME is a number with a unit (500ms, 5s, 2m, 1h), or a number of seconds. The
+/// words (holder, lease, fence, ...) are explained in docs/glossary.md.
 ///
 /// Exit status:
 ///   the command's; 128 + n if signal n ended it
 ///   1, or -E's   the lock was not acquired
 ///   2            bad input
-///   69           no server opened a session, or the server stopped answering
+///   69           no server opened a session
 ///   74           the fence cannot be written to standard output
 ///   75           the lock was lost, and the command was ended
 ///   126          the command cannot be run, or `baton lock` cannot watch signals,
@@ -58,18 +61,27 @@ pub struct Args {
     #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
     nonblock: bool,
     /// Wait at most this long, including the time to open a session; without -w the servers have 10 s to open one
-    #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
+    #[arg(short = 'w', long, visible_alias = "wait", value_name = "TIME", value_parser = timeout)]
     #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,
     /// Hold one of PERMITS permits, 1 to 1000000; all users of the lock must name the same number
     #[arg(short = 'k', long, value_name = "PERMITS", value_parser = permits, allow_negative_numbers = true)]
     permits: Option<u32>,
-    /// Time to live of the session, 1 to 86400 s: the server frees the lock after this long without a keep-alive
-    #[arg(long, value_name = "SECS", default_value_t = TTL_MS / 1_000, value_parser = ttl, allow_negative_numbers = true)]
-    ttl: u64,
-    /// Keep the lock closed for this long after the session expires, 0 to 3600 s
-    #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay, allow_negative_numbers = true)]
+    /// Time to live of the session, 1s to 24h: the server frees the lock after this long without a keep-alive
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = ttl, allow_negative_numbers = true)]
+    ttl: Duration,
+    /// Keep the lock closed for this long after the session expires, 0s to 1h
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = lock_delay, allow_negative_numbers = true)]
     lock_delay: Duration,
+    /// When the command has ended by itself: how long processes that it left behind may go on before they get SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = linger, allow_negative_numbers = true)]
+    linger: Duration,
+    /// While waiting, say whom for; at a terminal this is the default
+    #[arg(short, long)]
+    verbose: bool,
+    /// Say neither whom the wait is for nor who holds a lock that was not acquired
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
     /// Exit status if the lock was not acquired
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1, allow_negative_numbers = true)]
     conflict_exit_code: u8,
@@ -94,6 +106,12 @@ pub struct Wanted<'a> {
     pub timeout: Option<Duration>,
     pub ttl: Duration,
     pub lock_delay: Duration,
+    /// How long processes may go on after the command has ended by itself.
+    pub linger: Duration,
+    /// Say whom the wait is for.
+    pub tells_wait: bool,
+    /// Say nothing about who holds the lock.
+    pub quiet: bool,
     /// The exit status if the lock is not acquired.
     pub conflict: u8,
     /// The owner of the `baton lock` that runs this one, if any.
@@ -128,8 +146,11 @@ impl Args {
                 None => Mode::Exclusive,
             },
             timeout: if self.nonblock { Some(Duration::ZERO) } else { self.timeout },
-            ttl: Duration::from_secs(self.ttl),
+            ttl: self.ttl,
             lock_delay: self.lock_delay,
+            linger: self.linger,
+            tells_wait: !self.quiet && (self.verbose || std::io::stderr().is_terminal()),
+            quiet: self.quiet,
             conflict: self.conflict_exit_code,
             parent: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
             label: self.label.clone().unwrap_or_else(|| label(&command)),
@@ -180,25 +201,20 @@ fn on_one_line(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 
-/// Seconds, perhaps with a fraction, as for `flock -w`.
-fn seconds(text: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+fn timeout(text: &str) -> Result<Duration, String> {
+    durations::any("the timeout", text)
 }
 
-fn timeout(text: &str) -> Result<Duration, &'static str> {
-    seconds(text).ok_or("the timeout must be a number of seconds from 0 on; without -w there is no timeout")
+fn linger(text: &str) -> Result<Duration, String> {
+    durations::any("--linger", text)
 }
 
 fn lock_delay(text: &str) -> Result<Duration, String> {
-    let most = Duration::from_millis(LOCK_DELAY_MS_MAX);
-    let delay = seconds(text).filter(|delay| *delay <= most);
-    delay.ok_or(format!("the lock-delay must be from 0 to {} seconds", most.as_secs()))
+    durations::within("the lock-delay", text, Duration::ZERO..=Duration::from_millis(LOCK_DELAY_MS_MAX))
 }
 
-fn ttl(text: &str) -> Result<u64, String> {
-    let (least, most) = (TTL_MS_MIN / 1_000, TTL_MS_MAX / 1_000);
-    whole(text, least..=most)
-        .ok_or(format!("the time to live must be a whole number of seconds from {least} to {most}"))
+fn ttl(text: &str) -> Result<Duration, String> {
+    durations::within("the time to live", text, Duration::from_millis(TTL_MS_MIN)..=Duration::from_millis(TTL_MS_MAX))
 }
 
 fn permits(text: &str) -> Result<u32, String> {
@@ -252,6 +268,24 @@ mod tests {
     }
 
     #[test]
+    fn durations_have_units_and_a_plain_number_is_seconds() {
+        let wanted = |args: &[&str]| {
+            let args = parse(&[&["a"], args].concat()).unwrap();
+            let wanted = args.wanted().ok().unwrap();
+            [wanted.timeout.unwrap_or_default(), wanted.ttl, wanted.lock_delay, wanted.linger]
+                .map(|time| time.as_millis())
+        };
+        assert_eq!(
+            wanted(&["-w", "500ms", "--ttl", "1.5", "--lock-delay", "2m", "--linger", "1h"]),
+            [500, 1_500, 120_000, 3_600_000]
+        );
+        assert_eq!(
+            wanted(&["-w", "0.3", "--ttl", "24h", "--lock-delay", "1h", "--linger", "7"]),
+            [300, 86_400_000, 3_600_000, 7_000]
+        );
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         let lines: [&[&str]; 13] = [
             &[],
@@ -276,15 +310,20 @@ mod tests {
 
     #[test]
     fn a_number_that_cannot_be_is_told_what_would_be_right() {
-        let lines: [(&[&str], &str); 8] = [
-            (&["-w", "inf"], "the timeout must be a number of seconds from 0 on; without -w there is no timeout"),
-            (&["-w", "-1"], "the timeout must be a number of seconds from 0 on; without -w there is no timeout"),
-            (&["--ttl", "-1"], "the time to live must be a whole number of seconds from 1 to 86400"),
-            (&["--ttl", "1.5"], "the time to live must be a whole number of seconds from 1 to 86400"),
+        let timeout = "the timeout must be a duration, such as 500ms, 5s, 2m or 1h; a plain number is seconds";
+        let lines: [(&[&str], &str); 9] = [
+            (&["-w", "inf"], timeout),
+            (&["-w", "-1"], timeout),
+            (&["--ttl", "-1"], "the time to live must be from 1s to 24h; a plain number is seconds"),
+            (&["--ttl", "999ms"], "the time to live must be from 1s to 24h; a plain number is seconds"),
+            (
+                &["--linger", "2d"],
+                "--linger must be a duration, such as 500ms, 5s, 2m or 1h; a plain number is seconds",
+            ),
             (&["-k", "-1"], "a lock must have from 1 to 1000000 permits"),
             (&["-k", "1000001"], "a lock must have from 1 to 1000000 permits"),
-            (&["--lock-delay", "-1"], "the lock-delay must be from 0 to 3600 seconds"),
-            (&["--lock-delay", "NaN"], "the lock-delay must be from 0 to 3600 seconds"),
+            (&["--lock-delay", "-1"], "the lock-delay must be from 0s to 1h; a plain number is seconds"),
+            (&["--lock-delay", "NaN"], "the lock-delay must be from 0s to 1h; a plain number is seconds"),
         ];
         for (args, right) in lines {
             let error = parse(&[&["a"], args].concat()).err().unwrap_or_else(|| panic!("{args:?} was taken"));

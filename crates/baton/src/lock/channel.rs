@@ -6,12 +6,14 @@
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use super::supervisor::Reason;
+use crate::output::shown;
 
 /// A message to the watchdog. The end of the pipe tells the watchdog that `baton lock` is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,21 +27,51 @@ pub enum Instruction {
     Signal(i32),
     /// End the command, because the lock is lost or about to be lost.
     Stop,
+    /// If `baton lock` is gone, close this session when the command has ended. The secret does not belong into
+    /// arguments or the environment, which other processes can read.
+    Key { session: u64, secret: [u8; 32] },
 }
 
 /// A message from the watchdog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchdogReport {
     /// The command runs, as the leader of this process group.
     Started { group: i32 },
     /// The command was stopped by this signal.
     Stopped { signal: i32 },
+    /// The command ended by itself, and these processes that it left behind did not end in time. They got SIGTERM.
+    LeftBehind(LeftBehind),
     /// The command has ended, and none of its processes is left.
     Ended {
         exit: Exit,
         /// Why the watchdog ended the command; none if the command ended by itself and left no process behind.
         reason: Option<Reason>,
     },
+}
+
+/// Processes that a command left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftBehind {
+    /// The first of them: name and process id.
+    pub named: Vec<(String, i32)>,
+    /// Number of all of them.
+    pub count: usize,
+}
+
+impl LeftBehind {
+    /// A report must fit into PIPE_BUF.
+    pub const NAMED_MAX: usize = 8;
+}
+
+impl fmt::Display for LeftBehind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let processes: Vec<String> = self.named.iter().map(|(name, pid)| format!("{} ({pid})", shown(name))).collect();
+        write!(f, "{}", processes.join(", "))?;
+        match self.count.saturating_sub(self.named.len()) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 /// How a command ended.

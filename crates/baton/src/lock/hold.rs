@@ -19,7 +19,7 @@ pub async fn hold(
     mut lease: mpsc::Receiver<Lease>,
     signals: &mut Signals,
 ) -> io::Result<Ending> {
-    let mut supervisor = Supervisor::new(ttl_ms, deadline_ms);
+    let mut supervisor = Supervisor::new(ttl_ms, deadline_ms, 0);
     loop {
         supervisor.step(now_ms(), Input::Tick);
         if supervisor.over().is_some() {

@@ -5,6 +5,7 @@
 //! `exec`, which makes the kernel kill it if the watchdog dies, and then becomes the command. `docs/lock-command.md`
 //! says what this guarantees and what still escapes.
 
+mod acquire;
 mod args;
 mod channel;
 mod clock;
@@ -17,6 +18,7 @@ mod signals;
 mod supervisor;
 mod terminal;
 mod tree;
+mod waiting;
 pub mod watchdog;
 
 use std::convert::Infallible;
@@ -24,11 +26,9 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session, SessionBuilder};
-use baton_types::limits::OPEN_MAX;
-use baton_types::name::Quoted;
+use baton_client::{Guard, Loss, Session};
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -36,8 +36,9 @@ use tokio::sync::mpsc;
 pub use args::Args;
 
 use crate::output::{Failure, Outcome, print, warn};
-use crate::service_args::{SERVER, block_on, no_server};
+use crate::service_args::{SERVER, block_on};
 use crate::view;
+use acquire::Time;
 use args::{OWNER, Wanted};
 use channel::Exit;
 use run::{Job, Lease};
@@ -86,139 +87,27 @@ pub fn run(args: &Args) -> Outcome {
 async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let mut signals = Signals::listen().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
     let time = Time::new(wanted.timeout);
-    let session = or_signal(open(wanted, &time), &mut signals).await?;
-    let (result, patience) = match or_signal(acquire(wanted, &session, &time), &mut signals).await {
-        Ok(Some(guard)) => {
-            let worked = work(wanted, &session, &guard, &mut signals).await;
-            let patience = if worked.is_ok() { RELEASE_MAX } else { GOODBYE_MAX };
-            (worked, patience)
-        }
-        Ok(None) => (Ok(Exit::Code(wanted.conflict)), GOODBYE_MAX),
-        Err(failure) => (Err(failure), GOODBYE_MAX),
+    let client = wanted.server.client()?;
+    let mut session = or_signal(acquire::open(wanted, &client, &time), &mut signals).await?;
+    let acquired = or_signal(acquire::acquire(wanted, &client, &mut session, &time), &mut signals).await;
+    const CLOSED: &str = "no server confirmed the release; the lock stays closed until its lease ends";
+    const QUEUED: &str = "no lock was held, but no server confirmed that the request has left the queue: it may stay there \
+        until its lease ends";
+    let (result, patience, unconfirmed) = match acquired {
+        Ok(Some(guard)) => match work(wanted, &session, &guard, &mut signals).await {
+            Ok(exit) => (Ok(exit), RELEASE_MAX, Some(CLOSED)),
+            Err(failure) => (Err(failure), GOODBYE_MAX, None),
+        },
+        Ok(None) => (Ok(Exit::Code(wanted.conflict)), GOODBYE_MAX, (!wanted.quiet).then_some(QUEUED)),
+        Err(failure) => (Err(failure), GOODBYE_MAX, None),
     };
     // All processes of the command are gone, so another client may have the lock now. The end of the session releases
     // the lock.
-    match tokio::time::timeout(patience, session.close()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) | Err(_) if result.is_ok() => {
-            warn("no server confirmed the release; the lock stays closed until its lease ends");
-        }
-        Ok(Err(_)) | Err(_) => {}
+    let is_closed = matches!(tokio::time::timeout(patience, session.close()).await, Ok(Ok(())));
+    if let Some(unconfirmed) = unconfirmed.filter(|_| !is_closed) {
+        warn(unconfirmed);
     }
     result
-}
-
-/// The time for acquiring the lock, counted from the start of the program. Opening a session is a part of it.
-struct Time {
-    since: Instant,
-    answer: Duration,
-    timeout: Option<Duration>,
-}
-
-impl Time {
-    fn new(timeout: Option<Duration>) -> Self {
-        Time { since: Instant::now(), answer: answer_max(timeout), timeout }
-    }
-
-    /// How long the servers still have to answer.
-    fn to_answer(&self) -> Duration {
-        self.answer.saturating_sub(self.since.elapsed())
-    }
-
-    /// How long to wait for the lock; none: without a limit.
-    fn to_wait(&self) -> Option<Duration> {
-        self.timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()))
-    }
-}
-
-/// How long all servers together have to answer.
-fn answer_max(timeout: Option<Duration>) -> Duration {
-    match timeout {
-        None => OPEN_MAX,
-        // With -n the command does not wait for the lock, but it waits for the answer of a server.
-        Some(Duration::ZERO) => OPEN_MAX / 2,
-        Some(timeout) => timeout.max(Duration::from_secs(1)),
-    }
-}
-
-/// Opens the session. While there is time, asks servers again that do not answer or have no room, because a server may
-/// be about to start. Without a session nothing is known of the lock, so each failure has the status for "no server".
-async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
-    let client = wanted.server.client()?;
-    let session = || client.session().ttl(wanted.ttl).label(&wanted.label);
-    let opened = match wanted.timeout {
-        Some(Duration::ZERO) => session().open_timeout(time.to_answer()).open_once().await,
-        _ => open_again(session, time).await,
-    };
-    opened.map_err(|error| match error {
-        OpenError::InvalidTtl { .. } => Failure::bad_input(error),
-        OpenError::NoRandomness(_) => failed(error),
-        OpenError::Refused(_) | OpenError::NoAnswer { .. } => no_server(error),
-    })
-}
-
-/// Tries a new session every 10 to 20 s. The server may have begun the first session although its answer was lost. If
-/// that session expires, it cannot begin again.
-async fn open_again(session: impl Fn() -> SessionBuilder, time: &Time) -> Result<Session, OpenError> {
-    loop {
-        let left = time.to_answer();
-        let within = if left < 2 * OPEN_MAX { left } else { OPEN_MAX };
-        let since = Instant::now();
-        match session().open_timeout(within).open().await {
-            // An attempt that ends early has found that no server can succeed.
-            Err(OpenError::NoAnswer { .. }) if since.elapsed() >= within && !time.to_answer().is_zero() => {}
-            opened => return opened,
-        }
-    }
-}
-
-/// The lock; none if it was not granted in time. As with flock, that is reported by the exit status alone, without a
-/// message.
-async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
-    let hopeless = hopeless::Reporter::default();
-    let acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
-    let mut acquire = acquire.on_hopeless(move |why| hopeless.report(why));
-    if let Some(parent) = wanted.parent {
-        acquire = acquire.owner(&Owner::from_raw(parent).child().map_err(failed)?);
-    }
-    let acquired = match time.to_wait() {
-        None => acquire.acquire().await,
-        Some(wait) => {
-            // With -n the server should answer at once, but it may be silent. So the answer has a time limit, too.
-            let answered = tokio::time::timeout(wait.max(time.to_answer()), acquire.timeout(wait).acquire());
-            answered.await.unwrap_or_else(|_| Err(AcquireError::TimedOut { name: wanted.name.clone() }))
-        }
-    };
-    acquired.map(Some).or_else(|error| match error {
-        AcquireError::TimedOut { .. } | AcquireError::Refused { kind: Refusal::NotAvailable, .. } => Ok(None),
-        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer | Refusal::Unsupported, .. } => {
-            Err(Failure::bad_input(error))
-        }
-        AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
-        AcquireError::NoRandomness(_) => Err(failed(error)),
-        AcquireError::Lost(Loss::Unacknowledged) => Err(no_server(with_trouble(&error, session))),
-        AcquireError::Open(_) => Err(no_server(error)),
-        AcquireError::Deadlock { cycle } if wanted.parent.is_some() && cycle.len() == 1 => {
-            Err(not_acquired(wanted, held_around_us(&wanted.name)))
-        }
-        AcquireError::Deadlock { .. } | AcquireError::Refused { .. } | AcquireError::Lost(_) => {
-            Err(not_acquired(wanted, error))
-        }
-    })
-}
-
-/// The owner of this request is new and holds nothing. So a cycle can only come back to it from one of its parents. If
-/// the cycle has one step, a parent holds the lock.
-fn held_around_us(name: &[u8]) -> String {
-    format!(
-        "this command runs under a `baton lock` that holds the lock {}: waiting for it would be a deadlock",
-        Quoted(name)
-    )
-}
-
-/// The failure if a server answered and refused the lock.
-fn not_acquired(wanted: &Wanted<'_>, error: impl Display) -> Failure {
-    Failure { message: error.to_string(), status: ExitCode::from(wanted.conflict) }
 }
 
 /// Waits for the result, unless a signal ends `baton lock` first.
@@ -266,12 +155,19 @@ async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &m
             // A nested `baton lock` must ask the same server, because only that server knows its parent.
             (SERVER, wanted.server.addresses().join(",").into()),
         ];
-        let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };
+        let (deadline_ms, linger_ms) = (deadline.as_millis(), millis(wanted.linger));
+        // The lock-delay counts from the end of the lease. It is for work that the watchdog cannot end.
+        let key = wanted.lock_delay.is_zero().then(|| session.key());
+        let job = Job { ttl_ms, deadline_ms, linger_ms, key, command: wanted.command.clone(), environment };
         let unsupervised = |error: std::io::Error| failed(format!("cannot supervise the command: {error}"));
         let ended = tokio::select! {
             ended = run::run(&job, lease, signals) => ended.map_err(unsupervised)?,
             never = follow(guard, wanted.ttl, &sender) => match never {},
         };
+        if let Some(processes) = ended.left_behind {
+            let after = view::duration(linger_ms);
+            warn(format_args!("the command left processes behind, which were ended {after} after it: {processes}"));
+        }
         if !ended.left.is_empty() {
             warn(format_args!("these processes could not be killed before the lease ended: {:?}", ended.left));
         }
@@ -330,20 +226,11 @@ async fn loss_by_now(guard: &Guard) -> Loss {
     }
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The failure if the system refuses what `baton lock` needs for its own work.
 fn failed(error: impl Display) -> Failure {
     Failure { message: error.to_string(), status: ExitCode::from(CANNOT_RUN) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_waits_for_less_gives_the_servers_less_time_to_answer_but_always_some() {
-        let ms = Duration::from_millis;
-        let waits = [None, Some(0), Some(1), Some(500), Some(3_000), Some(60_000)];
-        let answers = waits.map(|wait| answer_max(wait.map(ms)));
-        assert_eq!(answers, [10_000, 5_000, 1_000, 1_000, 3_000, 60_000].map(ms));
-    }
 }

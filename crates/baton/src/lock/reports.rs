@@ -1,8 +1,8 @@
 //! Sends the watchdog's reports without blocking: the watchdog must follow the lease even if `baton lock` does not
 //! read.
 //!
-//! Reports that do not fit into the pipe wait here, in order. At most three wait: the start, the latest stop and the
-//! end of the command. A newer stop replaces an older one that still waits, because only the latest state matters.
+//! Reports that do not fit into the pipe wait here, in order. At most four wait: the start, the latest stop, what was
+//! left behind and the end of the command. A newer stop replaces an older one that still waits, because only the latest state matters.
 
 use std::fs::File;
 use std::io::{self, Write};

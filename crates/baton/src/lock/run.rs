@@ -4,6 +4,7 @@
 //! same schedule. If the watchdog is stopped or killed, this process ends the command itself: it is the next subreaper,
 //! so it becomes the parent of all processes that the watchdog leaves behind.
 
+use baton_client::SessionKey;
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, raise};
@@ -19,7 +20,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::channel::{Exit, Instruction, Lines, WatchdogReport, bequeath, line};
+use super::channel::{Exit, Instruction, LeftBehind, Lines, WatchdogReport, bequeath, line};
 use super::clock::{now_ms, wait_until};
 use super::signals::Signals;
 use super::supervisor::{Action, Input, Reason, Supervisor};
@@ -49,6 +50,10 @@ pub struct Job {
     pub ttl_ms: u64,
     /// The end of the lease at the start of the command.
     pub deadline_ms: u64,
+    /// How long processes may go on after the end of the command.
+    pub linger_ms: u64,
+    /// With this the watchdog releases the lock if this process is killed; none if it must not.
+    pub key: Option<SessionKey>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Variables that are added to the environment.
@@ -59,6 +64,8 @@ pub struct Ended {
     pub ending: Ending,
     /// Processes that could not be killed before the end of the lease.
     pub left: Vec<Pid>,
+    /// Processes that were ended because the command, which had ended by itself, had left them behind.
+    pub left_behind: Option<LeftBehind>,
 }
 
 /// Runs a command under a lease. When this returns, no process of the command is left, except those in `left`.
@@ -68,7 +75,7 @@ pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals)
     prctl::set_child_subreaper(true)?;
     let (watchdog, orders, reports) = start_watchdog(job)?;
     let mut run = Run {
-        supervisor: Supervisor::new(job.ttl_ms, job.deadline_ms),
+        supervisor: Supervisor::new(job.ttl_ms, job.deadline_ms, job.linger_ms),
         lease,
         watchdog,
         orders,
@@ -77,10 +84,14 @@ pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals)
         terminal: Terminal::find(),
         strangers,
         group: None,
+        left_behind: None,
         ended: None,
         killing: false,
     };
-    let ended = run.supervise(signals).await;
+    let ended = match run.hand_over(job.key).await {
+        Ok(()) => run.supervise(signals).await,
+        Err(error) => Err(error),
+    };
     let returned = run.terminal.take_back();
     if ended.is_err() {
         run.abandon()?;
@@ -93,10 +104,11 @@ fn start_watchdog(job: &Job) -> io::Result<(Child, pipe::Sender, pipe::Receiver)
     let (their_orders, our_orders) = io::pipe()?;
     let (our_reports, their_reports) = io::pipe()?;
     let (orders, reports) = (bequeath(&their_orders)?.to_string(), bequeath(&their_reports)?.to_string());
-    let (ttl_ms, deadline_ms) = (job.ttl_ms.to_string(), job.deadline_ms.to_string());
+    let [ttl_ms, deadline_ms, linger_ms] = [job.ttl_ms, job.deadline_ms, job.linger_ms].map(|ms| ms.to_string());
     let mut command = Command::new(MYSELF);
     command.arg0("baton").args(["lock-watchdog", "--orders", &orders, "--reports", &reports]);
-    command.args(["--ttl-ms", &ttl_ms, "--deadline-ms", &deadline_ms, "--"]).args(&job.command);
+    command.args(["--ttl-ms", &ttl_ms, "--deadline-ms", &deadline_ms, "--linger-ms", &linger_ms, "--"]);
+    command.args(&job.command);
     command.envs(job.environment.iter().map(|(name, value)| (name, value)));
     // The watchdog has its own process group, so that signals of a terminal do not end it.
     let watchdog = command.process_group(0).spawn()?;
@@ -118,6 +130,7 @@ struct Run {
     strangers: Vec<Pid>,
     /// The process group of the command, once the watchdog has reported it.
     group: Option<Pid>,
+    left_behind: Option<LeftBehind>,
     /// The last report of the watchdog.
     ended: Option<(Exit, Option<Reason>)>,
     /// SIGKILL is due: this process kills all that is left.
@@ -133,6 +146,13 @@ enum Woken {
 }
 
 impl Run {
+    async fn hand_over(&self, key: Option<SessionKey>) -> io::Result<()> {
+        let Some(SessionKey { session, secret, .. }) = key else { return Ok(()) };
+        // A new pipe is writable, but the event loop does not know that yet.
+        self.orders.writable().await?;
+        self.order(Instruction::Key { session, secret })
+    }
+
     async fn supervise(&mut self, signals: &mut Signals) -> io::Result<Ended> {
         let mut bytes = [0; 4096];
         loop {
@@ -222,6 +242,7 @@ impl Run {
             match report {
                 WatchdogReport::Started { group } => self.group = Some(Pid::from_raw(group)),
                 WatchdogReport::Stopped { signal } => self.stopped(Signal::try_from(signal)?)?,
+                WatchdogReport::LeftBehind(processes) => self.left_behind = Some(processes),
                 WatchdogReport::Ended { exit, reason } => self.ended = Some((exit, reason)),
             }
         }
@@ -259,7 +280,8 @@ impl Run {
             Some((exit, reason)) => {
                 self.watchdog.wait()?;
                 let lost = lost || matches!(reason, Some(Reason::LockLost | Reason::ClientGone));
-                Ok(Ended { ending: if lost { Ending::LockLost } else { Ending::Exited(exit) }, left: Vec::new() })
+                let ending = if lost { Ending::LockLost } else { Ending::Exited(exit) };
+                Ok(Ended { ending, left: Vec::new(), left_behind: self.left_behind.take() })
             }
             None if lost => self.finish_off(Ending::LockLost).await,
             None if self.watchdog.wait()?.signal().is_some() => self.finish_off(Ending::WatchdogKilled).await,
@@ -277,7 +299,7 @@ impl Run {
             while let tree::Child::Changed(_) | tree::Child::Nameless = tree::reap()? {}
             let left = tree::descendants(getpid(), &self.strangers)?;
             if left.is_empty() || now_ms() >= until_ms {
-                return Ok(Ended { ending, left });
+                return Ok(Ended { ending, left, left_behind: self.left_behind.take() });
             }
             tokio::time::sleep(KILL_AGAIN).await;
         }

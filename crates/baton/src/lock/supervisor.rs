@@ -10,9 +10,12 @@
 //! ```
 //!
 //! A renewal moves the whole schedule later, until SIGTERM was sent. After SIGTERM the run ends in any case. The
-//! command may have to stop earlier: the lock is revoked, `baton lock` is gone, or the command left processes behind.
-//! Then the same ending starts at once: SIGTERM, and SIGKILL `grace/2` later, but not later than in the schedule. If
-//! `step` is called only after the time for SIGKILL, it returns SIGKILL at once, without SIGTERM.
+//! command may have to stop earlier: the lock is revoked, or `baton lock` is gone. Then the same ending starts at once:
+//! SIGTERM, and SIGKILL `grace/2` later, but not later than in the schedule. If `step` is called only after the time for
+//! SIGKILL, it returns SIGKILL at once, without SIGTERM.
+//!
+//! When the command ends by itself, the processes that it left behind linger for a while before the same ending starts:
+//! most of them are about to end, too. Meanwhile all of the above holds for them.
 //!
 //! `baton lock` and its watchdog both run this machine, so that either of them may fail. To drive it, call `step` for
 //! each input, and with `Input::Tick` at `wake_at_ms`, after all renewals that wait to be read. Then do the returned
@@ -49,6 +52,8 @@ pub enum Input {
     },
     /// The command must end.
     Stop(Reason),
+    /// The command ended by itself, and left processes behind. Repetitions do nothing.
+    CommandEnded,
     /// Another client has the lock, or may have it.
     Lost,
 }
@@ -59,7 +64,7 @@ pub enum Reason {
     LockLost,
     /// `baton lock`, which renews the lease, is gone.
     ClientGone,
-    /// The command ended by itself. The processes that it left behind must end, too.
+    /// The command ended by itself, and the processes that it left behind did not end in time.
     CommandEnded,
 }
 
@@ -74,7 +79,13 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    Stopping { kill_at_ms: u64 },
+    /// The command has ended by itself, and processes that it left behind may go on for a while.
+    Lingering {
+        until_ms: u64,
+    },
+    Stopping {
+        kill_at_ms: u64,
+    },
     Killing,
 }
 
@@ -83,14 +94,16 @@ enum Phase {
 pub struct Supervisor {
     ttl_ms: u64,
     deadline_ms: u64,
+    /// How long processes may go on after the end of the command.
+    linger_ms: u64,
     phase: Phase,
     reason: Option<Reason>,
 }
 
 impl Supervisor {
     /// For a command that starts now, under a lease that ends at this deadline unless it is renewed.
-    pub fn new(ttl_ms: u64, deadline_ms: u64) -> Self {
-        Supervisor { ttl_ms, deadline_ms, phase: Phase::Running, reason: None }
+    pub fn new(ttl_ms: u64, deadline_ms: u64, linger_ms: u64) -> Self {
+        Supervisor { ttl_ms, deadline_ms, linger_ms, phase: Phase::Running, reason: None }
     }
 
     /// Handles an input, and returns the action that is due.
@@ -100,17 +113,23 @@ impl Supervisor {
             Input::Renewed { deadline_ms } => {
                 // Renewals may be read in any order; the latest deadline counts. Only a tick may find that the lease
                 // has ended, because a later renewal may still wait to be read.
-                if self.phase == Phase::Running {
+                if self.goes_on() {
                     self.deadline_ms = self.deadline_ms.max(deadline_ms);
                 }
                 return None;
             }
             Input::Stop(reason) => return self.stop(now_ms, reason),
+            Input::CommandEnded => {
+                if self.phase == Phase::Running {
+                    self.phase = Phase::Lingering { until_ms: now_ms.saturating_add(self.linger_ms) };
+                }
+            }
             Input::Lost => return self.kill(Reason::LockLost),
         }
         let Schedule { term_at_ms, .. } = schedule(self.deadline_ms, self.ttl_ms);
         match self.phase {
-            Phase::Running if now_ms >= term_at_ms => self.stop(now_ms, Reason::LockLost),
+            _ if self.goes_on() && now_ms >= term_at_ms => self.stop(now_ms, Reason::LockLost),
+            Phase::Lingering { until_ms } if now_ms >= until_ms => self.stop(now_ms, Reason::CommandEnded),
             Phase::Stopping { kill_at_ms } if now_ms >= kill_at_ms => self.kill(Reason::LockLost),
             _ => None,
         }
@@ -118,8 +137,10 @@ impl Supervisor {
 
     /// When to call `step` with a tick, if no other input comes first.
     pub fn wake_at_ms(&self) -> Option<u64> {
+        let term_at_ms = schedule(self.deadline_ms, self.ttl_ms).term_at_ms;
         match self.phase {
-            Phase::Running => Some(schedule(self.deadline_ms, self.ttl_ms).term_at_ms),
+            Phase::Running => Some(term_at_ms),
+            Phase::Lingering { until_ms } => Some(until_ms.min(term_at_ms)),
             Phase::Stopping { kill_at_ms } => Some(kill_at_ms),
             Phase::Killing => None,
         }
@@ -130,13 +151,22 @@ impl Supervisor {
         self.reason
     }
 
+    pub fn ttl_ms(&self) -> u64 {
+        self.ttl_ms
+    }
+
     /// The latest known end of the lease.
     pub fn deadline_ms(&self) -> u64 {
         self.deadline_ms
     }
 
+    /// Whether nothing was asked to end yet.
+    fn goes_on(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Lingering { .. })
+    }
+
     fn stop(&mut self, now_ms: u64, reason: Reason) -> Option<Action> {
-        if self.phase != Phase::Running {
+        if !self.goes_on() {
             return None;
         }
         let latest_ms = schedule(self.deadline_ms, self.ttl_ms).kill_at_ms;
@@ -165,7 +195,7 @@ mod tests {
 
     /// Granted at 1 s: SIGTERM at 7 s, SIGKILL at 8.5 s, deadline at 10 s.
     fn running() -> Supervisor {
-        Supervisor::new(TTL_MS, 10_000)
+        Supervisor::new(TTL_MS, 10_000, 2_000)
     }
 
     #[test]
@@ -248,10 +278,10 @@ mod tests {
         let mut run = running();
         assert_eq!(run.step(2_000, Input::Stop(Reason::ClientGone)), Some(Action::Terminate));
         assert_eq!(run.wake_at_ms(), Some(3_500));
-        assert_eq!(run.step(2_001, Input::Stop(Reason::CommandEnded)), None);
+        assert_eq!(run.step(2_001, Input::CommandEnded), None);
         assert_eq!(run.over(), Some(Reason::ClientGone));
         let mut run = running();
-        assert_eq!(run.step(8_000, Input::Stop(Reason::CommandEnded)), Some(Action::Terminate));
+        assert_eq!(run.step(8_000, Input::Stop(Reason::ClientGone)), Some(Action::Terminate));
         assert_eq!(run.wake_at_ms(), Some(8_500));
     }
 
@@ -262,8 +292,43 @@ mod tests {
         assert_eq!(run.step(2_001, Input::Lost), None);
         assert_eq!(run.over(), Some(Reason::LockLost));
         let mut run = running();
-        run.step(2_000, Input::Stop(Reason::CommandEnded));
-        assert_eq!(run.step(2_001, Input::Lost), Some(Action::Kill));
+        run.step(2_000, Input::CommandEnded);
+        assert_eq!(run.step(4_000, Input::Tick), Some(Action::Terminate));
+        assert_eq!(run.step(4_001, Input::Lost), Some(Action::Kill));
         assert_eq!(run.over(), Some(Reason::CommandEnded));
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_may_linger() {
+        let mut run = running();
+        assert_eq!(run.step(2_000, Input::CommandEnded), None);
+        assert_eq!(run.step(3_000, Input::CommandEnded), None);
+        assert_eq!((run.over(), run.wake_at_ms()), (None, Some(4_000)));
+        assert_eq!(run.step(3_999, Input::Tick), None);
+        assert_eq!(run.step(4_000, Input::Tick), Some(Action::Terminate));
+        assert_eq!((run.over(), run.wake_at_ms()), (Some(Reason::CommandEnded), Some(5_500)));
+        let mut run = Supervisor::new(TTL_MS, 10_000, 0);
+        assert_eq!(run.step(2_000, Input::CommandEnded), Some(Action::Terminate));
+    }
+
+    #[test]
+    fn what_lingers_ends_before_the_lease_and_a_renewal_lets_it_linger_on() {
+        let lingering = || {
+            let mut run = running();
+            assert_eq!(run.step(6_500, Input::CommandEnded), None);
+            run
+        };
+        let mut run = lingering();
+        assert_eq!(run.wake_at_ms(), Some(7_000));
+        assert_eq!(run.step(7_000, Input::Tick), Some(Action::Terminate));
+        assert_eq!(run.over(), Some(Reason::LockLost));
+        let mut run = lingering();
+        assert_eq!(run.step(6_600, Input::Renewed { deadline_ms: 12_000 }), None);
+        assert_eq!(run.wake_at_ms(), Some(8_500));
+        assert_eq!(run.step(8_500, Input::Tick), Some(Action::Terminate));
+        assert_eq!(run.over(), Some(Reason::CommandEnded));
+        for (input, action) in [(Input::Stop(Reason::ClientGone), Action::Terminate), (Input::Lost, Action::Kill)] {
+            assert_eq!(lingering().step(6_600, input), Some(action));
+        }
     }
 }

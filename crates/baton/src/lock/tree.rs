@@ -41,6 +41,23 @@ fn parent(stat: &[u8]) -> Option<Pid> {
     rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
 }
 
+/// The names of these processes, without those that have ended.
+pub fn named(pids: &[Pid]) -> Vec<(String, i32)> {
+    let name = |pid: &Pid| {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        name(&stat).map(|name| (name, pid.as_raw()))
+    };
+    pids.iter().filter_map(name).collect()
+}
+
+/// The name in a line of /proc/PID/stat; none for a zombie, which only waits for its parent.
+fn name(stat: &[u8]) -> Option<String> {
+    let (start, end) = (stat.iter().position(|&byte| byte == b'(')?, stat.iter().rposition(|&byte| byte == b')')?);
+    let is_zombie = stat.get(end + 2).is_none_or(|state| matches!(state, b'Z' | b'X'));
+    let name = stat.get(start + 1..end).filter(|_| !is_zombie)?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
 /// Sends a signal to the process group, if given, and to all descendants of `root` without `except`.
 pub fn signal(root: Pid, group: Option<Pid>, except: &[Pid], signal: Signal) -> io::Result<()> {
     // The group comes first: the kernel signals all its processes at once, so none can fork in between.
@@ -99,6 +116,14 @@ mod tests {
         assert_eq!(parent(b"7 (\xff\xfe) S 5 7 7 0"), Some(Pid::from_raw(5)));
         assert_eq!(parent(b"7 (sh) S"), None);
         assert_eq!(parent(b""), None);
+    }
+
+    #[test]
+    fn a_zombie_is_not_named() {
+        assert_eq!(name(b"7 (a) b) S 4 7 7 0").as_deref(), Some("a) b"));
+        assert_eq!(name(b"7 (sh) Z 4 7 7 0"), None);
+        assert_eq!(name(b"7 (sh)"), None);
+        assert_eq!(name(b""), None);
     }
 
     #[test]

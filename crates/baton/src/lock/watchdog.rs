@@ -2,8 +2,10 @@
 //!
 //! The watchdog is the subreaper of all processes that the command starts. It ends the command by the schedule of the
 //! last deadline that `baton lock` sent, even if `baton lock` is gone. It ends itself when no process of the command is
-//! left. It uses no network and no threads, and little memory.
+//! left. Until then it uses no network and no threads, and little memory. If `baton lock` is gone by then, the watchdog
+//! closes the session, which releases the lock.
 
+use baton_client::SessionKey;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -17,13 +19,15 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::Duration;
 
-use super::channel::{End, Exit, Instruction, Lines, WatchdogReport, inherit};
+use super::channel::{End, Exit, Instruction, LeftBehind, Lines, WatchdogReport, inherit};
 use super::clock::{Alarm, now_ms};
 use super::reports::Reports;
 use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::{CANNOT_RUN, MYSELF, tree};
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, warn};
+use crate::service_args::{ServerArgs, block_on};
 
 /// How long to wait before processes that did not die are killed again: the first and the longest wait.
 const KILL_AGAIN_MS: (u16, u16) = (1, 64);
@@ -46,6 +50,12 @@ pub struct Args {
     /// The end of the lease, in milliseconds of CLOCK_BOOTTIME
     #[arg(long)]
     deadline_ms: u64,
+    /// How long processes may go on after the end of the command, in milliseconds
+    #[arg(long)]
+    linger_ms: u64,
+    /// The addresses are in the environment, as for the command
+    #[command(flatten)]
+    server: ServerArgs,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -72,7 +82,12 @@ fn watch(args: &Args) -> io::Result<()> {
 
     let mut lines = Lines::default();
     let mut client_gone = false;
-    while !watchdog.reap()? {
+    loop {
+        if watchdog.reap()? {
+            // `baton lock` may have been killed just now.
+            client_gone = client_gone || watchdog.obey(&mut orders, &mut lines)?;
+            break;
+        }
         // Read the clock before the pipe. If the watchdog is stopped in between, the tick has the earlier time and no
         // renewal is missed.
         let read_at_ms = now_ms();
@@ -91,6 +106,10 @@ fn watch(args: &Args) -> io::Result<()> {
         }
         wait(&mut ready, watchdog.patience())?;
         while child_signals.read_signal()?.is_some() {}
+    }
+    if client_gone {
+        watchdog.release(&args.server);
+        return Ok(());
     }
     watchdog.farewell()
 }
@@ -111,16 +130,18 @@ struct Watchdog {
     /// Once SIGKILL was sent: how long to wait before it is sent again.
     kill_again_ms: Option<u16>,
     reports: Reports,
+    /// The session to close if `baton lock` is gone.
+    key: Option<SessionKey>,
 }
 
 impl Watchdog {
     fn start(args: &Args, reports: Reports) -> io::Result<Self> {
-        let supervisor = Supervisor::new(args.ttl_ms, args.deadline_ms);
+        let supervisor = Supervisor::new(args.ttl_ms, args.deadline_ms, args.linger_ms);
         let mut step = Command::new(MYSELF);
         step.arg0("baton").args(["lock-exec", "--parent", &getpid().to_string(), "--"]).args(&args.command);
         let command = step.process_group(0).spawn()?;
         let group = command.id() as i32;
-        let mut watchdog = Watchdog { supervisor, command, exit: None, kill_again_ms: None, reports };
+        let mut watchdog = Watchdog { supervisor, command, exit: None, kill_again_ms: None, reports, key: None };
         watchdog.reports.push(WatchdogReport::Started { group });
         Ok(watchdog)
     }
@@ -154,14 +175,19 @@ impl Watchdog {
                     Instruction::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
                     Instruction::Stop => self.step(Input::Stop(Reason::LockLost))?,
                     Instruction::Signal(number) => self.pass_on(number)?,
+                    Instruction::Key { session, secret } => {
+                        self.key = Some(SessionKey { session, secret, ttl_ms: self.supervisor.ttl_ms() });
+                    }
                 }
             }
         }
     }
 
     fn pass_on(&self, number: i32) -> io::Result<()> {
-        let Some(group) = self.group() else { return Ok(()) };
-        match killpg(group, Signal::try_from(number)?) {
+        let signal = Signal::try_from(number)?;
+        // The command has ended. Processes that it left behind may still run.
+        let Some(group) = self.group() else { return self.signal(signal) };
+        match killpg(group, signal) {
             // A command with another user's rights cannot be signalled.
             Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => Ok(()),
             Err(error) => Err(error.into()),
@@ -175,6 +201,9 @@ impl Watchdog {
     fn step_at(&mut self, at_ms: u64, input: Input) -> io::Result<()> {
         match self.supervisor.step(at_ms, input) {
             Some(Action::Terminate) => {
+                if self.supervisor.over() == Some(Reason::CommandEnded) {
+                    self.name_left_behind()?;
+                }
                 self.signal(Signal::SIGTERM)?;
                 // A stopped process cannot handle SIGTERM.
                 self.signal(Signal::SIGCONT)?;
@@ -186,6 +215,16 @@ impl Watchdog {
             // Kill repeatedly: a process that was being forked is found the next time.
             self.kill_again_ms = Some(KILL_AGAIN_MS.1.min(wait_ms * 2));
             self.signal(Signal::SIGKILL)?;
+        }
+        Ok(())
+    }
+
+    fn name_left_behind(&mut self) -> io::Result<()> {
+        let mut named = tree::named(&tree::descendants(getpid(), &[])?);
+        let count = named.len();
+        named.truncate(LeftBehind::NAMED_MAX);
+        if count > 0 {
+            self.reports.push(WatchdogReport::LeftBehind(LeftBehind { named, count }));
         }
         Ok(())
     }
@@ -221,9 +260,26 @@ impl Watchdog {
             }
         }
         if self.exit.is_some() && self.supervisor.over().is_none() {
-            self.step(Input::Stop(Reason::CommandEnded))?;
+            self.step(Input::CommandEnded)?;
         }
         Ok(false)
+    }
+
+    /// Closes the session, so that the next client need not wait until the lease ends. No process of the command is
+    /// left. After the end of the lease there is nothing to close.
+    fn release(&self, server: &ServerArgs) {
+        let Some(key) = &self.key else { return };
+        let left = Duration::from_millis(self.supervisor.deadline_ms().saturating_sub(now_ms()));
+        let released = block_on(async {
+            let client = server.client()?;
+            Ok(matches!(tokio::time::timeout(left, client.close_session(key)).await, Ok(Ok(()))))
+        });
+        let lock = match released {
+            Ok(true) => "the lock is released".to_owned(),
+            Ok(false) => "no server confirmed the release: the lock stays closed until its lease ends".to_owned(),
+            Err(failure) => format!("the lock stays closed until its lease ends: {}", failure.message),
+        };
+        warn(format_args!("`baton lock` was killed; the command is ended, and {lock}"));
     }
 
     /// Reports the end. No process of the command is left, so the watchdog may wait until the pipe has space, `baton

@@ -82,7 +82,9 @@ fn the_arguments_of_a_command_are_nobody_elses_business() {
 #[test]
 fn the_lock_is_released_only_when_nothing_is_left_of_the_command() {
     let server = Server::start();
-    let mut running = shell(&server, "6", "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line");
+    let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line";
+    let mut running =
+        start(baton(&server, &["lock", "deploy", "--ttl", "6", "--linger", "0", "--", "sh", "-c", script]));
     let left_behind = running.output.number();
     server.facts().look_at.push(left_behind);
     writeln!(running.process.stdin.take().unwrap(), "now").unwrap();
@@ -220,9 +222,8 @@ fn a_lock_that_is_not_acquired() {
         server.facts().answer = Answer::Refused(refusal);
         done(baton(&server, &["lock", "a"]).args(args).args(["--", "echo", "never"]))
     };
-    // As with flock, there is no message.
-    assert_eq!(refused(v1::Refusal::NotAvailable, &["-n"]), (1, String::new(), String::new()));
-    assert_eq!(refused(v1::Refusal::TimedOut, &["-w", "1", "-E", "9"]), (9, String::new(), String::new()));
+    assert_eq!(refused(v1::Refusal::NotAvailable, &["-nq"]), (1, String::new(), String::new()));
+    assert_eq!(refused(v1::Refusal::TimedOut, &["-qw", "1", "-E", "9"]), (9, String::new(), String::new()));
     let (status, output, error) = refused(v1::Refusal::Deadlock, &["-E", "9"]);
     assert_eq!((status, output.as_str(), error.lines().count()), (9, "", 1), "{error}");
     let (status, output, error) = refused(v1::Refusal::PermitsDiffer, &["-k", "2"]);

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::process::Stdio;
 
 use super::command::{Running, baton, shell, start};
-use super::processes::{now_ms, send, state, until};
+use super::processes::{Output, now_ms, send, state, until};
 use super::server::{FENCE, Server};
 
 /// With this TTL, SIGTERM comes 2 s before the deadline. As an option, and in milliseconds.
@@ -98,9 +98,33 @@ fn a_session_that_has_ended() {
 fn baton_lock_is_killed() {
     let server = Server::start();
     let (mut running, pids) = runaways(&server);
+    let mut said = Output::new(running.process.stderr.take().unwrap());
+    server.facts().look_at.extend(pids);
     send(running.process.id(), Signal::SIGKILL);
-    gone_in_time(&server, &pids);
+    gone_in_time(&server, &pids[1..]);
     assert_eq!(running.process.wait().unwrap().code(), None);
+    assert_eq!(said.rest().0, "baton: `baton lock` was killed; the command is ended, and the lock is released\n");
+    let facts = server.facts();
+    assert_eq!(facts.closed, Some(vec![pids[0]]), "the watchdog released the lock when all else was gone");
+    assert_eq!(facts.opened.last().map(|open| (open.session, open.resume)), Some((facts.opened[0].session, true)));
+}
+
+/// The lock-delay is for work that nothing on this machine can end.
+#[test]
+fn baton_lock_is_killed_and_its_lock_has_a_lock_delay() {
+    let server = Server::start();
+    let script = "echo $PPID; exec sleep 60";
+    let mut command = baton(&server, &["lock", "deploy", "--ttl", "3", "--lock-delay", "9", "--", "sh", "-c", script]);
+    command.stderr(Stdio::piped());
+    let mut running = start(command);
+    let mut said = Output::new(running.process.stderr.take().unwrap());
+    let watchdog = running.output.number();
+    send(running.process.id(), Signal::SIGKILL);
+    running.process.wait().unwrap();
+    until("the watchdog has ended", || state(watchdog).is_none_or(|state| state == 'Z'));
+    assert_eq!(said.rest().0, "");
+    let facts = server.facts();
+    assert_eq!((&facts.closed, facts.opened.len()), (&None, 1));
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //! fall silent, revoke and refuse exactly when a test needs it.
 
 mod command;
+mod linger;
 mod losing;
 mod processes;
 mod reaching;
 mod server;
 mod terminal;
+mod waiting;
 mod watchdog;

@@ -168,7 +168,7 @@ fn a_server_that_falls_silent_keeps_nobody_who_does_not_want_to_wait() {
     server.facts().answer = Answer::Nothing;
     for wait in [&["-n"][..], &["-w", "1"]] {
         let start = Instant::now();
-        let mut command = baton(&server, &["lock", "a", "--ttl", "600", "-E", "9"]);
+        let mut command = baton(&server, &["lock", "a", "--ttl", "600", "-E", "9", "-q"]);
         assert_eq!(done(command.args(wait).args(["--", "echo", "never"])), (9, String::new(), String::new()));
         assert!(start.elapsed() < Duration::from_secs(60), "{wait:?}");
     }

@@ -5,6 +5,7 @@ use baton_api::v1::request::Operation;
 use baton_api::v1::{self, answer::Answer as Word, client_frame, server_frame};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
@@ -13,6 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::processes::{now_ms, state};
 
 pub const FENCE: u64 = 41;
+/// How long the lock is held whenever it is listed.
+const HELD_MS: u64 = 185_000;
 
 /// The answer to an acquire.
 #[derive(Clone, Copy)]
@@ -34,6 +37,8 @@ pub enum Listing {
 pub struct Facts {
     pub opened: Vec<v1::Open>,
     pub acquired: Vec<v1::Acquire>,
+    /// What it heard of which session: `open`, `resume`, `acquire`, `close`.
+    pub heard: Vec<(&'static str, u64)>,
     /// When the server last received an Open or a keep-alive.
     pub alive_ms: u64,
     /// Once a session was closed: the processes of `look_at` that existed then.
@@ -61,6 +66,7 @@ impl Server {
         let facts = Facts {
             opened: Vec::new(),
             acquired: Vec::new(),
+            heard: Vec::new(),
             alive_ms: 0,
             closed: None,
             look_at: Vec::new(),
@@ -108,6 +114,7 @@ impl Facts {
             client_frame::Frame::Open(open) => {
                 self.alive_ms = now_ms();
                 let opened = v1::Opened { session: open.session, ttl_ms: open.ttl_ms };
+                self.heard.push((if open.resume { "resume" } else { "open" }, open.session));
                 self.opened.push(open);
                 Some(server_frame::Frame::Opened(opened))
             }
@@ -123,8 +130,10 @@ impl Facts {
     }
 
     fn answer(&mut self, number: u64, operation: Operation) -> Option<Word> {
+        let session = self.opened.last().unwrap().session;
         match operation {
             Operation::Acquire(acquire) => {
+                self.heard.push(("acquire", session));
                 self.acquired.push(acquire);
                 self.acquire = number;
                 match self.answer {
@@ -144,6 +153,7 @@ impl Facts {
             Operation::Close(_) => {
                 let there = self.look_at.iter().copied().filter(|&pid| state(pid).is_some());
                 self.closed = Some(there.collect());
+                self.heard.push(("close", session));
                 Some(Word::Closed(v1::Closed {}))
             }
         }
@@ -224,15 +234,28 @@ impl Locks for Play {
 
 impl Play {
     fn lock(&self) -> v1::Lock {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let holder = v1::Holder {
             session: 10,
             owner: 11,
             label: "make".into(),
             host: "here".into(),
             fence: FENCE,
+            since_ms: u64::try_from(now.as_millis()).unwrap() - HELD_MS,
             ..Default::default()
         };
-        let (name, mode) = (self.0.lock().unwrap().lock.clone(), v1::Mode::Exclusive.into());
-        v1::Lock { name, mode, holders: vec![holder], ..Default::default() }
+        let facts = self.0.lock().unwrap();
+        let waits = |open: &v1::Open| v1::Waiter {
+            session: open.session,
+            position: 2,
+            mode: v1::Mode::Exclusive.into(),
+            ..Default::default()
+        };
+        let waiters = match facts.answer {
+            Answer::Nothing => facts.opened.last().map(waits).into_iter().collect(),
+            Answer::Granted | Answer::Refused(_) => Vec::new(),
+        };
+        let (name, mode) = (facts.lock.clone(), v1::Mode::Exclusive.into());
+        v1::Lock { name, mode, holders: vec![holder], waiters, ..Default::default() }
     }
 }

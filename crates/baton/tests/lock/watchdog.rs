@@ -49,7 +49,8 @@ fn start_with(command: &[&str], ttl_ms: u64, deadline_in_ms: u64, prepare: impl 
     let deadline_ms = now_ms() + deadline_in_ms;
     let mut program = Command::new(BATON);
     program.args(["lock-watchdog", "--orders", &inherited(&their_orders), "--reports", &inherited(&their_reports)]);
-    program.args(["--ttl-ms", &ttl_ms.to_string(), "--deadline-ms", &deadline_ms.to_string(), "--"]).args(command);
+    program.args(["--ttl-ms", &ttl_ms.to_string(), "--deadline-ms", &deadline_ms.to_string()]);
+    program.args(["--linger-ms", "0", "--"]).args(command);
     let mut watchdog = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     drop((their_orders, their_reports, starting));
     let output = Output::new(watchdog.stdout.take().unwrap());
@@ -261,6 +262,7 @@ fn what_a_command_leaves_behind_goes_with_it() {
     let mut watched = shell("setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line; exit 6", TTL_MS);
     watched.output.number();
     writeln!(watched.watchdog.stdin.take().unwrap(), "now").unwrap();
+    assert_eq!(watched.report()["LeftBehind"]["count"], json!(1));
     watched.ends(6, Some("CommandEnded"));
 }
 

@@ -1,6 +1,8 @@
 //! The server falls silent: its clients consider their locks lost before another client can get them.
 
-use std::time::Duration;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use baton_client::{BootTime, Client, LockState, Loss};
 use nix::sys::signal::Signal;
@@ -77,6 +79,38 @@ async fn a_waiter_whose_client_is_gone_does_not_block_the_queue() {
     wait_for_waiters(&client, 1).await;
     guard.release().await.unwrap();
     acquire.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The waiter holds nothing, so it loses only its place. Its old request must not stay in the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_queues_again_after_the_server_was_away_for_longer_than_its_lease() {
+    let mut server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let holder = client.session().ttl(Duration::from_secs(600)).open().await.unwrap();
+    let guard = holder.lock("deploy").acquire().await.unwrap();
+    let mut waiter = server.command(&["lock", "deploy", "--ttl", "1", "--", "true"]);
+    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_waiters(&client, 1).await;
+    let first = client.get_lock("deploy").await.unwrap().unwrap().waiters[0].session;
+    server.kill();
+    let mut line = String::new();
+    BufReader::new(waiter.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let lost = "baton: the place in the queue for deploy is lost, because no keep-alive was acknowledged in time: ";
+    assert!(line.starts_with(lost) && line.contains(&server.address), "{line}");
+    server.restart();
+    let start = Instant::now();
+    loop {
+        let waiters = client.get_lock("deploy").await.unwrap().unwrap().waiters;
+        let sessions: Vec<u64> = waiters.iter().map(|waiter| waiter.session).collect();
+        assert!(sessions.len() < 2, "both wait: {sessions:?}");
+        if sessions.first().is_some_and(|session| *session != first) {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it never waits again: {sessions:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    guard.release().await.unwrap();
+    assert!(tokio::task::block_in_place(|| waiter.wait()).unwrap().success());
 }
 
 async fn wait_for_waiters(client: &Client, waiters: usize) {

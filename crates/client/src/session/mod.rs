@@ -48,6 +48,10 @@ pub use words::{
 /// Milliseconds of CLOCK_BOOTTIME.
 pub type Millis = u64;
 
+/// From here on there are numbers for a machine that closes the session of another one: later than all that the other
+/// one has used for connections and requests.
+const LAST_NUMBERS: u64 = 1 << 62;
+
 /// The state machine. The module documentation says how to drive it.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -80,10 +84,12 @@ pub struct Session {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Live,
-    /// The session is over for the user. The session still gives back its locks, but not after `until`.
+    /// The session is over for the user. The session still gives back its locks.
     Leaving {
         loss: Loss,
-        until: Millis,
+        since: Millis,
+        /// Not after this time; none: until the server confirms the end.
+        until: Option<Millis>,
     },
     Finished(Loss),
 }
@@ -119,6 +125,18 @@ impl Session {
             has_alternatives: false,
             out: VecDeque::new(),
         }
+    }
+
+    /// Makes a session that only closes one that a server may know. That one was begun by another machine, perhaps in a
+    /// process that is gone, and must not be driven any more. It may take any time until a server confirms the end; end
+    /// the attempts with [`Session::stop`].
+    pub fn closing(config: Config, now: Millis) -> Self {
+        let mut session = Session::new(config);
+        session.opened = true;
+        (session.attempts, session.next_number) = (LAST_NUMBERS, LAST_NUMBERS);
+        session.phase = Phase::Leaving { loss: Loss::Closed, since: now, until: None };
+        session.request(Operation::Close);
+        session
     }
 
     /// Tells the session whether there is another server to turn to. Then it gives up a silent one earlier.
@@ -201,8 +219,7 @@ impl Session {
         if self.phase != Phase::Live {
             return;
         }
-        let until = now.saturating_add(self.lease.ttl_ms());
-        self.phase = Phase::Leaving { loss: Loss::Closed, until };
+        self.leave(now, Loss::Closed);
         self.event(Event::Lost(Loss::Closed));
         self.forget_wishes(&Loss::Closed);
         if self.opened {
@@ -212,12 +229,17 @@ impl Session {
         }
     }
 
+    /// Ends the attempts to close the session: no server has confirmed the end.
+    pub fn stop(&mut self) {
+        self.finish(false);
+    }
+
     /// Does what is due at `now`: losses, time-outs, keep-alives, and the change to another server.
     pub fn tick(&mut self, now: Millis) {
         if self.phase == Phase::Live && self.state(now) == SessionState::Lost {
             self.run_out(now);
         }
-        if matches!(self.phase, Phase::Leaving { until, .. } if now >= until) {
+        if matches!(self.phase, Phase::Leaving { until: Some(until), .. } if now >= until) {
             self.finish(false);
         }
         self.time_out(now);
@@ -238,7 +260,7 @@ impl Session {
                 let wakes = [self.lease.lost_from(), at_risk, timeout, self.keep_alive_at(), self.silent_at()];
                 wakes.into_iter().flatten().min()
             }
-            Phase::Leaving { until, .. } => self.silent_at().into_iter().chain([until]).min(),
+            Phase::Leaving { until, .. } => self.silent_at().into_iter().chain(until).min(),
             Phase::Finished(_) => None,
         }
     }
@@ -342,10 +364,13 @@ impl Session {
         }
     }
 
+    fn leave(&mut self, now: Millis, loss: Loss) {
+        self.phase = Phase::Leaving { loss, since: now, until: Some(now.saturating_add(self.lease.ttl_ms())) };
+    }
+
     /// The session is over for the user.
     fn become_lost(&mut self, now: Millis, loss: Loss) {
-        let until = now.saturating_add(self.lease.ttl_ms());
-        self.phase = Phase::Leaving { loss: loss.clone(), until };
+        self.leave(now, loss.clone());
         self.event(Event::Lost(loss.clone()));
         self.lose_claims(&loss);
     }
@@ -411,11 +436,11 @@ impl Session {
         let keep_alive = connection.keep_alives.front().map(|(_, sent_at)| *sent_at);
         let unanswered = match &self.phase {
             // The only server is not asked again: it ends the session when the lease is over.
-            Phase::Leaving { .. } if !self.has_alternatives => None,
+            Phase::Leaving { until: Some(_), .. } if !self.has_alternatives => None,
             _ if !connection.opened => Some(connection.open_sent_at),
             // A Close that was sent on an earlier connection was sent again on this one.
-            Phase::Leaving { until, .. } => {
-                let closed_at = until.saturating_sub(self.lease.ttl_ms()).max(connection.open_sent_at);
+            Phase::Leaving { since, .. } => {
+                let closed_at = (*since).max(connection.open_sent_at);
                 Some(keep_alive.unwrap_or(closed_at).min(closed_at))
             }
             Phase::Live | Phase::Finished(_) => keep_alive,

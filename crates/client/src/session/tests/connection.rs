@@ -317,3 +317,31 @@ fn a_session_survives_a_silent_server_if_another_one_answers() {
     "#]]);
     assert_eq!(driver.session.state(driver.now), SessionState::Alive);
 }
+
+/// The machine that began the session is gone, or has given it up. Nothing tells when the server will be back.
+#[test]
+fn the_session_of_another_machine_is_closed_however_long_that_takes() {
+    let mut driver = Driver::new();
+    driver.said();
+    let config = driver.session.config.clone();
+    driver.session = Session::closing(config, driver.now);
+    driver.session.start();
+    driver.after(3_600_000).connected();
+    driver.after(2_999);
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=4611686018427387905 resume=true
+    "#]]);
+    driver.after(1).says(expect![[r#"
+        Connect to another
+    "#]]);
+    driver.after(3_600_000).connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.answer(LAST_NUMBERS, Answer::Closed);
+    driver.says(expect![[r#"
+        > open 9 attempt=4611686018427387906 resume=true
+        > 4611686018427387904 (seen 4611686018427387903): close
+        Disconnect
+        Finished { confirmed: true }
+    "#]]);
+}
