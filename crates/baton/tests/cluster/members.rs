@@ -122,12 +122,16 @@ async fn a_lone_node_grows_to_three_and_five_and_back_while_a_lock_is_held() {
             }
             assert_eq!(voters(&more[3].until(|cluster| voters(cluster).len() == 5)), ["a", "b", "c", "d", "e"]);
             assert_eq!(alone.does(&["member", "transfer", "b"]), "b leads now\n");
+            assert_eq!(alone.does(&["member", "transfer", "b"]), "b leads already\n");
+            let again = alone.does(&["member", "promote", "c", "--json"]);
+            assert!(again.ends_with("\"already\":\"c is a voter already\"}\n"), "{again}");
             assert!(alone.changes(&["member", "update", "e", "--name", "last"]).contains("is changed"));
             alone.until(|cluster| voters(cluster).contains(&"last"));
             for name in ["last", "d", "c"] {
                 alone.changes(&["member", "remove", name]);
             }
             alone.until(|cluster| voters(cluster) == ["a", "b"]);
+            assert_eq!(alone.does(&["member", "remove", "c"]), "c is no member; the members are a, b\n");
             assert_eq!(alone.does(&["member", "transfer", "a"]), "a leads now\n");
             alone.changes(&["member", "remove", "b"]);
             assert_eq!(voters(&alone.until(|cluster| voters(cluster).len() == 1)), ["a"]);
