@@ -39,8 +39,6 @@ pub struct Member {
     pub id: u64,
     pub record: NodeRecord,
     pub is_voter: bool,
-    /// How many entries it is behind. Only the leader knows.
-    pub lag: Option<u64>,
     /// When this node last heard of it.
     pub heard_ms_ago: Option<u64>,
     /// Why the leader sends it nothing although it answers, or what is too slow: a sentence without a subject, or nothing.
@@ -285,7 +283,6 @@ impl Node {
                     id: *id,
                     record: record.clone(),
                     is_voter: is_voter(metrics, *id),
-                    lag: lag(metrics, *id),
                     heard_ms_ago: self.last_heard_ms_ago(*id),
                     remark: String::new(),
                     says,

@@ -43,7 +43,7 @@ fn cluster(
     halves: &[BTreeSet<u64>],
 ) -> Cluster {
     let last_log = leader.and_then(|leader| says(members, leader)).and_then(|says| says.last_log);
-    let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, leader, last_log, member)).collect();
+    let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, last_log, member)).collect();
     shown.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
     let waiting = distinct(members.iter().flat_map(|member| member.announced.iter().cloned()));
     // A node that was just added announces itself until it has heard of it.
@@ -99,10 +99,8 @@ fn joining(Announcement { node, record, .. }: Announcement) -> Joining {
 }
 
 /// `last_log`: the last entry of the leader, if it answers.
-fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) -> views::Member {
+fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
     let record = &member.record;
-    // A node that was elected, and hears from no majority, does not know what the others have.
-    let lag = member.lag.filter(|_| leader == Some(me));
     let known = views::Member {
         id: member.id,
         name: record.name.clone(),
@@ -115,7 +113,8 @@ fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) ->
     };
     let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
     match &member.says {
-        Err(error) => views::Member { lag, error: error.clone(), ..known },
+        // What it has acknowledged earlier says nothing about what it has now.
+        Err(error) => views::Member { error: error.clone(), ..known },
         Ok(says) => {
             let behind = last_log.map(|last| next(Some(last)).saturating_sub(next(says.last_log)));
             views::Member {
@@ -127,7 +126,7 @@ fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) ->
                 leader: says.leader,
                 // A node that has never voted names itself, in term 0.
                 voted_for: (says.term > 0).then_some(says.voted_for),
-                lag: behind.or(lag),
+                lag: behind,
                 ..known
             }
         }
@@ -211,7 +210,6 @@ mod tests {
             id,
             record,
             is_voter: true,
-            lag: None,
             heard_ms_ago: Some(7),
             remark: String::new(),
             says,
@@ -251,14 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_no_majority_confirms_does_not_know_how_far_others_are_behind() {
-        let mut members = vec![
+    fn the_lag_of_a_member_that_does_not_answer_is_unknown() {
+        let members = vec![
             member(1, "a", Ok(status(Role::Leader, 4, 100, Some(1), 1))),
             member(2, "b", Err("it did not answer for 500 ms")),
         ];
-        (members[0].lag, members[1].lag) = (Some(0), Some(3));
         let lags = |leader| cluster(5, 1, leader, "", &members, &[]).members.into_iter().map(|member| member.lag);
-        assert_eq!(lags(Some(1)).collect::<Vec<_>>(), [Some(0), Some(3)]);
+        assert_eq!(lags(Some(1)).collect::<Vec<_>>(), [Some(0), None], "it may have lost its folder");
         assert_eq!(lags(None).collect::<Vec<_>>(), [None, None], "the others may have a leader");
     }
 
