@@ -121,7 +121,7 @@ mod tests {
             to_text(&Status::from(views::Status { node: 1, cluster, ..views::Status::default() }))
         };
         assert!(!text(vec![member(1)], "").contains("LAST HEARD"));
-        assert!(text(vec![member(1), member(2)], "").contains("LAST HEARD\n*        1   no"));
+        assert!(text(vec![member(1), member(2)], "").contains("LONGEST SYNC\n*        1   -"));
         assert!(text(vec![member(1)], "it waits for b").ends_with("\nno leader: it waits for b\n"));
         let named = views::Member { name: "a".into(), ..member(1) };
         assert!(text(vec![named, member(2)], "").starts_with("node        a (id 1),"));

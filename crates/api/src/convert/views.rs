@@ -187,6 +187,8 @@ impl From<Member> for v1::Member {
             heard_ms_ago: member.heard_ms_ago,
             error: member.error,
             remark: member.remark,
+            sync_ms: member.sync_ms,
+            free_bytes: member.free_bytes,
         }
     }
 }
@@ -210,6 +212,8 @@ impl From<v1::Member> for Member {
             heard_ms_ago: member.heard_ms_ago,
             error: member.error,
             remark: member.remark,
+            sync_ms: member.sync_ms,
+            free_bytes: member.free_bytes,
         }
     }
 }

@@ -219,7 +219,10 @@ impl Node {
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), peers.clone(), alone, retention, evictor));
         let (changing, adopted) = (Arc::default(), Arc::default());
-        let group = Group { raft: raft.clone(), peers, timing, rounds, syncs, changing, adopted };
+        let group = {
+            let (raft, disk) = (raft.clone(), disk.clone());
+            Group { raft, peers, timing, rounds, syncs, disk, changing, adopted }
+        };
         tasks.spawn(group.clone().watch_pace());
         tasks.spawn(group.clone().confirm_at_each_heartbeat());
         tasks.spawn(records::keep_record(group.clone()));
@@ -454,6 +457,8 @@ pub(super) fn node_status(group: &Group) -> NodeStatus {
         leader: metrics.current_leader,
         voted_for: metrics.vote.leader_id.voted_for,
         sync_ms: peers::in_ms(group.syncs.longest()),
+        // The status is for people. Without a number the server writes until a write fails.
+        free_bytes: group.disk.free_bytes().ok(),
     }
 }
 

@@ -127,6 +127,8 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
                 // A node that has never voted names itself, in term 0.
                 voted_for: (says.term > 0).then_some(says.voted_for),
                 lag: behind,
+                sync_ms: Some(says.sync_ms),
+                free_bytes: says.free_bytes,
                 ..known
             }
         }
@@ -220,7 +222,7 @@ mod tests {
 
     fn status(role: Role, term: u64, last_log: u64, leader: Option<u64>, voted_for: u64) -> NodeStatus {
         let (last_log, commit, applied) = (Some(last_log), Some(last_log), Some(last_log));
-        NodeStatus { role, term, last_log, commit, applied, leader, voted_for, sync_ms: 1 }
+        NodeStatus { role, term, last_log, commit, applied, leader, voted_for, sync_ms: 1, free_bytes: Some(7) }
     }
 
     #[test]
@@ -244,6 +246,9 @@ mod tests {
         assert_eq!(lines, expected);
         assert_eq!((seen.id, seen.leader, seen.no_leader.as_str()), (5, Some(3), ""));
         assert_eq!(seen.members[1].error, "no connection to b:1: refused");
+        let disk = |member: &views::Member| (member.sync_ms, member.free_bytes);
+        let disks: Vec<_> = seen.members.iter().map(disk).collect();
+        assert_eq!(disks, [(Some(1), Some(7)), (None, None), (Some(1), Some(7))]);
         let joining: Vec<(u64, &str)> = seen.joining.iter().map(|node| (node.id, node.name.as_str())).collect();
         assert_eq!(joining, [(8, "d"), (9, "e")], "each once, and no member");
     }
