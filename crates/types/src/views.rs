@@ -165,6 +165,8 @@ pub struct Member {
     pub sync_ms: Option<u64>,
     /// Free bytes for its data folder; none if it does not say.
     pub free_bytes: Option<u64>,
+    /// Whether that is too little for new sessions and acquires.
+    pub low_space: bool,
 }
 
 /// A node that waits to be added to a cluster.

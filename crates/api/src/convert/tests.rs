@@ -158,6 +158,7 @@ fn cluster() -> Cluster {
         remark: text("k"),
         sync_ms: Some(12),
         free_bytes: Some(13),
+        low_space: true,
     };
     let joining = Joining { id: 10, name: text("j"), peer_address: text("p"), client_address: text("c") };
     let (members, joining) = (vec![member], vec![joining]);

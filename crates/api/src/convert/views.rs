@@ -189,6 +189,7 @@ impl From<Member> for v1::Member {
             remark: member.remark,
             sync_ms: member.sync_ms,
             free_bytes: member.free_bytes,
+            low_space: member.low_space,
         }
     }
 }
@@ -214,6 +215,7 @@ impl From<v1::Member> for Member {
             remark: member.remark,
             sync_ms: member.sync_ms,
             free_bytes: member.free_bytes,
+            low_space: member.low_space,
         }
     }
 }

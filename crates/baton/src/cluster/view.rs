@@ -43,6 +43,8 @@ pub struct Member {
     /// The longest sync of its log lately, and the free bytes for its data folder; none if it does not say.
     pub sync_ms: Option<u64>,
     pub free_bytes: Option<u64>,
+    /// Whether that is too little for new sessions and acquires.
+    pub low_space: bool,
 }
 
 #[derive(Serialize)]
@@ -106,6 +108,7 @@ impl From<views::Member> for Member {
             remark: unless_empty(member.remark),
             sync_ms: member.sync_ms,
             free_bytes: member.free_bytes,
+            low_space: member.low_space,
         }
     }
 }
@@ -341,7 +344,7 @@ mod tests {
         let mut cluster = cluster();
         cluster.members.drain(1..2);
         cluster.members.truncate(2);
-        expect_test::expect![[r#"{"id":"00000000000000ab","leader":1,"no_leader":null,"members":[{"id":1,"name":"a","voter":true,"address":"10.0.0.1:7420","peer_address":"10.0.0.1:7520","role":"leader","term":3,"last_log":20,"commit":19,"applied":18,"leader":null,"voted_for":null,"lag":0,"heard_ms_ago":null,"error":null,"remark":null,"sync_ms":12,"free_bytes":1073741824},{"id":3,"name":"c","voter":true,"address":"10.0.0.3:7420","peer_address":"10.0.0.3:7520","lag":null,"heard_ms_ago":64000,"error":"connection refused","remark":null,"sync_ms":null,"free_bytes":null}],"joining":[{"id":5,"name":"e","address":"","peer_address":"10.0.0.5:7520"}]}"#]]
+        expect_test::expect![[r#"{"id":"00000000000000ab","leader":1,"no_leader":null,"members":[{"id":1,"name":"a","voter":true,"address":"10.0.0.1:7420","peer_address":"10.0.0.1:7520","role":"leader","term":3,"last_log":20,"commit":19,"applied":18,"leader":null,"voted_for":null,"lag":0,"heard_ms_ago":null,"error":null,"remark":null,"sync_ms":12,"free_bytes":1073741824,"low_space":false},{"id":3,"name":"c","voter":true,"address":"10.0.0.3:7420","peer_address":"10.0.0.3:7520","lag":null,"heard_ms_ago":64000,"error":"connection refused","remark":null,"sync_ms":null,"free_bytes":null,"low_space":false}],"joining":[{"id":5,"name":"e","address":"","peer_address":"10.0.0.5:7520"}]}"#]]
         .assert_eq(&serde_json::to_string(&Cluster::from(cluster)).unwrap());
     }
 }

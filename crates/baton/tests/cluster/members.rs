@@ -19,6 +19,7 @@ fn three_nodes_form_a_cluster_and_any_of_them_grants_locks() {
         assert!(node.does(&["lock-info", "deploy", "--json", "--local"]).contains("\"age_ms\":"));
         assert_eq!(voters(&node.status().unwrap()["cluster"]), ["a", "b", "c"]);
     }
+    assert_eq!(cluster[2].does(&["status", "--check"]), "");
     let text = cluster[1].does(&["status"]);
     assert!(text.lines().any(|line| line.starts_with("*  b ")), "{text}");
     let old = cluster[0].run(&["sessions", "--local"]);
@@ -59,6 +60,9 @@ fn a_stopped_member_is_shown_and_without_a_majority_the_status_says_why() {
     let why = alone["no_leader"].as_str().unwrap();
     assert!(why.contains(&name) && why.contains(&others[1].name), "{why}");
     assert!(others[0].does(&["status"]).contains("\nno leader: "));
+    assert!(
+        others[0].refuses(1, &["status", "--check"]).starts_with("baton: there is no leader: 1 of 3 voters answer")
+    );
     assert!(others[0].does(&["locks", "--all", "--local"]).contains("deploy"));
     assert!(!others[0].refuses(69, &["locks", "--all"]).is_empty());
     assert!(!others[0].refuses(69, &["member", "transfer", &others[0].name]).is_empty());

@@ -10,6 +10,7 @@ use super::node::Node;
 use super::peers::{Announcement, NodeStatus};
 use crate::format::record::NodeRecord;
 use crate::replica::{Leadership, Role};
+use crate::store::FREE_BYTES_MIN;
 
 impl Node {
     /// The cluster, as this node sees it. Asks every member how it is, for half a second at most.
@@ -129,6 +130,7 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
                 lag: behind,
                 sync_ms: Some(says.sync_ms),
                 free_bytes: says.free_bytes,
+                low_space: says.free_bytes.is_some_and(|free| free < FREE_BYTES_MIN),
                 ..known
             }
         }
@@ -246,9 +248,9 @@ mod tests {
         assert_eq!(lines, expected);
         assert_eq!((seen.id, seen.leader, seen.no_leader.as_str()), (5, Some(3), ""));
         assert_eq!(seen.members[1].error, "no connection to b:1: refused");
-        let disk = |member: &views::Member| (member.sync_ms, member.free_bytes);
+        let disk = |member: &views::Member| (member.sync_ms, member.free_bytes, member.low_space);
         let disks: Vec<_> = seen.members.iter().map(disk).collect();
-        assert_eq!(disks, [(Some(1), Some(7)), (None, None), (Some(1), Some(7))]);
+        assert_eq!(disks, [(Some(1), Some(7), true), (None, None, false), (Some(1), Some(7), true)]);
         let joining: Vec<(u64, &str)> = seen.joining.iter().map(|node| (node.id, node.name.as_str())).collect();
         assert_eq!(joining, [(8, "d"), (9, "e")], "each once, and no member");
     }
