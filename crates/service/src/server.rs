@@ -90,8 +90,13 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("cannot open the data folder {}: {error}", .data.display())]
-    Open { data: PathBuf, error: OpenError },
+    #[error("cannot open the data folder {}: {error}{remedy}", .data.display())]
+    Open {
+        data: PathBuf,
+        error: OpenError,
+        /// What to do about it, if the error does not say it.
+        remedy: String,
+    },
     #[error("cannot listen on {listen}: {error}; name another address with {flag}")]
     Listen { listen: SocketAddr, error: std::io::Error, flag: &'static str },
     /// The options contradict each other.

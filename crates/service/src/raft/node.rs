@@ -427,7 +427,7 @@ async fn begin(
             )),
             None => OpenError::Raft(format!(
                 "IDENTITY says node {node}, and the log is of others ({members}); if this node was removed from its cluster, \
-                 start it with an empty data folder; otherwise restore the data folder from a copy"
+                 start it with an empty data folder; otherwise restore a backup of the data folder"
             )),
         });
     }

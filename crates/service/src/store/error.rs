@@ -28,7 +28,7 @@ pub enum OpenError {
         writer: Option<String>,
     },
     /// The checksums do not match, or the content is invalid.
-    #[error("{file} is damaged at byte {offset}: {what}; restore the data folder from a copy")]
+    #[error("{file} is damaged at byte {offset}: {what}")]
     Damaged {
         /// The file's name, within the folder.
         file: String,
@@ -36,7 +36,7 @@ pub enum OpenError {
         what: String,
     },
     /// A file or a part of the log is missing.
-    #[error("{what}; restore the data folder from a copy")]
+    #[error("{what}")]
     Missing {
         /// What is missing, and how we know.
         what: String,
@@ -60,6 +60,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// True if data is damaged or missing, so that the folder is of no use any more.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, OpenError::Damaged { .. } | OpenError::Missing { .. })
+    }
+
     pub(crate) fn io(doing: &'static str, file: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
         let file = file.into();
         move |source| OpenError::Io { doing, file, source }

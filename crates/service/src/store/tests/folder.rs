@@ -129,7 +129,7 @@ fn a_damaged_line_of_the_identity_is_healed_and_two_are_refused() {
     disk.put("IDENTITY", [text.as_bytes()[..half].to_vec(), other[half..].to_vec()].concat());
     assert!(matches!(everything(&disk), Err(OpenError::Damaged { .. })));
     disk.remove("IDENTITY").unwrap();
-    assert_eq!(everything(&disk).unwrap_err().to_string(), "the file IDENTITY of the data folder is missing; restore the data folder from a copy");
+    assert_eq!(everything(&disk).unwrap_err().to_string(), "the file IDENTITY of the data folder is missing");
 }
 
 #[test]

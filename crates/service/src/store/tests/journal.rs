@@ -145,7 +145,7 @@ fn a_log_whose_end_is_overwritten_is_refused_with_the_numbers_of_its_frames() {
     assert_eq!(
         open(&disk).err().unwrap().to_string(),
         "the log ends with frame 3, but frame 4 was synced: the later frames were overwritten, or the log is an older \
-         copy; restore the data folder from a copy"
+         copy"
     );
     // The folder is refused again: the first attempt wrote nothing that hides the damage.
     assert!(open(&disk).is_err());
