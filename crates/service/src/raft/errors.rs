@@ -56,6 +56,11 @@ pub enum MemberError {
     IsVoter { name: String },
     #[error("{name} does not vote; only a voter can lead")]
     NotVoter { name: String },
+    #[error(
+        "{name} has {free_mib} MiB of free space, and would hand the leadership back; free {room_mib} MiB there, or name \
+         another member"
+    )]
+    NoRoom { name: String, free_mib: u64, room_mib: u64 },
     #[error("{name} leads already")]
     Leads { name: String },
     #[error(

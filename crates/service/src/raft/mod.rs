@@ -18,6 +18,7 @@ mod errors;
 mod forming;
 mod freshness;
 mod group;
+mod handing_over;
 mod joining;
 mod leadership;
 mod listed;
@@ -36,6 +37,7 @@ mod replica;
 mod retention;
 mod rounds;
 mod snapshot;
+mod space;
 #[cfg(test)]
 mod tests;
 mod types;

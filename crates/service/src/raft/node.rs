@@ -224,6 +224,7 @@ impl Node {
             Group { raft, peers, timing, rounds, syncs, disk, changing, adopted }
         };
         tasks.spawn(group.clone().watch_pace());
+        tasks.spawn(group.clone().watch_space());
         tasks.spawn(group.clone().confirm_at_each_heartbeat());
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));

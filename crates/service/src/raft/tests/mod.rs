@@ -14,6 +14,7 @@ mod refusals;
 mod rounds;
 mod slow_disk;
 mod snapshots;
+mod space;
 mod versions;
 mod writer;
 
