@@ -36,6 +36,11 @@ pub trait Replica: Send + Sync + 'static {
         String::new()
     }
 
+    /// The name of the node if its cluster has other nodes; otherwise empty.
+    fn name_among_others(&self) -> String {
+        String::new()
+    }
+
     /// The group of the replica, if it is a member of a peer group.
     fn group(&self) -> Option<Group> {
         None

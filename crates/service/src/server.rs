@@ -237,18 +237,19 @@ async fn end_health<R: Replica>(mut health: HealthReporter) {
     }
 }
 
-/// Reports through gRPC's health service whether this node serves: it leads, or knows a leader to carry its clients to.
+/// Reports through gRPC's health service whether this node serves: it leads and has space for new sessions and acquires, or
+/// it knows a leader to carry its clients to.
 /// Returns only when the node is gone.
 async fn report_health<R: Replica>(host: &Host<R>, health: &HealthReporter) {
-    let (mut leads, mut leadership) = (host.leads(), host.leadership());
+    let (mut accepts, mut leadership) = (host.accepts(), host.leadership());
     loop {
         let follows = matches!(*leadership.borrow_and_update(), Leadership::DoesNotLead { leader: Some(_) });
-        match *leads.borrow_and_update() || follows {
+        match *accepts.borrow_and_update() || follows {
             true => health.set_serving::<LocksServer<GrpcLocks<R>>>().await,
             false => health.set_not_serving::<LocksServer<GrpcLocks<R>>>().await,
         }
         let changed = tokio::select! {
-            changed = leads.changed() => changed,
+            changed = accepts.changed() => changed,
             changed = leadership.changed() => changed,
         };
         if changed.is_err() {

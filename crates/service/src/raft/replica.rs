@@ -81,6 +81,11 @@ impl Replica for Node {
         known.unwrap_or_else(|| self.group.peers.record().name)
     }
 
+    fn name_among_others(&self) -> String {
+        let has_others = self.group.metrics().membership_config.nodes().any(|(id, _)| *id != self.id());
+        if has_others { self.name() } else { String::new() }
+    }
+
     fn leader(&self) -> Option<Leader> {
         let (node, record) = self.leader_record().filter(|(node, _)| *node != self.id())?;
         Some(Leader { node, name: record.name, address: record.client_address })
