@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use baton_client::{CallError, CallRefusal, Client, ConnectError, MemberUpdate};
+use baton_client::{CallError, CallRefusal, Changed, Client, ConnectError, MemberUpdate};
 use clap::Subcommand;
+use serde::Serialize;
 
-use crate::cluster::view::Cluster;
+use crate::cluster::view::{Cluster, whole};
 use crate::node_args::{address, name};
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown};
 use crate::service_args::{ServerArgs, block_on, no_server};
@@ -13,7 +14,7 @@ use crate::service_args::{ServerArgs, block_on, no_server};
 /// List and change the members of a cluster
 ///
 /// Any server of the cluster answers. A member is named by its name or by its id. A change is refused before anything is
-/// changed, and the message says what to do instead. docs/cluster.md shows how to add and replace a node.
+/// changed, and the message says what to do instead. To promote, remove or transfer what is already so succeeds, and says so. docs/cluster.md shows how to add and replace a node.
 ///
 /// Exit status 0: done; 1: refused, or it is not known whether the change was made; 2: bad input; 69: no server answered,
 /// or the cluster has no leader; 74: the output cannot be written.
@@ -23,7 +24,7 @@ pub struct Args {
     command: Command,
     #[command(flatten)]
     server: ServerArgs,
-    /// Print one JSON object: the cluster, after the change
+    /// Print one JSON object: the cluster, after the change; `already` says if nothing was changed
     #[arg(long, global = true)]
     json: bool,
 }
@@ -88,21 +89,31 @@ fn member(text: &str) -> Result<String, String> {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let cluster = block_on(async {
+    let answer = block_on(async {
         let client = args.server.connect().await?;
-        args.command.carry_out(&client).await.map(Cluster::from).map_err(failed)
+        args.command.carry_out(&client).await.map_err(failed)
     })?;
     match args.json {
-        true => print_json(&cluster)?,
-        false => print(&args.command.to_text(&cluster))?,
+        true => print_json(&answer)?,
+        false => print(&args.command.to_text(&answer))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// The cluster, after the change.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    cluster: Cluster,
+    /// A sentence if nothing was changed, because it was so already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    already: Option<String>,
+}
+
 impl Command {
-    async fn carry_out(&self, client: &Client) -> Result<baton_client::views::Cluster, CallError> {
-        match self {
-            Command::List => client.members().await,
+    async fn carry_out(&self, client: &Client) -> Result<Answer, CallError> {
+        let Changed { cluster, already } = match self {
+            Command::List => client.members().await.map(|cluster| Changed { cluster, already: None }),
             Command::Add { name } => client.add_member(name).await,
             Command::Promote { member } => client.promote_member(member).await,
             Command::Remove { member } => client.remove_member(member).await,
@@ -111,11 +122,15 @@ impl Command {
                 let (name, peer_address, client_address) = (name.clone(), peer_address.clone(), address.clone());
                 client.update_member(member, MemberUpdate { name, peer_address, client_address }).await
             }
-        }
+        }?;
+        Ok(Answer { cluster: cluster.into(), already })
     }
 
     /// The table, or one sentence about the change.
-    fn to_text(&self, cluster: &Cluster) -> String {
+    fn to_text(&self, Answer { cluster, already }: &Answer) -> String {
+        if let Some(already) = already {
+            return format!("{}\n", whole(already));
+        }
         let voters = cluster.voters();
         match self {
             Command::List => cluster.records(),

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use crate::cluster::check::check;
 use crate::cluster::view::{Cluster, role};
-use crate::output::{Outcome, print, print_json, shown, table};
+use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
 use crate::service_args::{ServerArgs, block_on, no_server};
 use crate::view::{Group, Peer, Status, duration, size};
 
@@ -15,7 +16,11 @@ use crate::view::{Group, Peer, Status, duration, size};
 /// A member of a peer group shows its group instead of log and free space: the algorithm, the other members, and how many
 /// names of locks it has taken. It forgets no name.
 ///
-/// Exit status 0: the server answered; 2: bad input; 69: no server answered; 74: the output cannot be written.
+/// With `--check` it prints nothing if a leader is confirmed, a majority of the voters follows it, and the leader and a
+/// majority have enough free space. Otherwise one sentence on standard error says what is wrong.
+///
+/// Exit status 0: the server answered; 2: bad input; 69: no server answered; 74: the output cannot be written. With
+/// `--check`, 0: all is well; 1: it is not, or no server answered; 2: bad input.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -23,11 +28,23 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Only check whether locks are granted: for scripts and probes
+    #[arg(long, conflicts_with = "json")]
+    check: bool,
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let status = block_on(async { args.server.connect().await?.status().await.map_err(no_server) })?;
-    let status = Status::from(status);
+    let ask = async || args.server.connect().await?.status().await.map_err(no_server);
+    if args.check {
+        let unwell = |message| Failure { message, status: ExitCode::from(VIOLATED) };
+        let status = block_on(async {
+            // Wrong addresses are bad input.
+            args.server.client()?;
+            ask().await.map_err(|failure| unwell(failure.message))
+        })?;
+        return check(&status.into()).map(|()| ExitCode::SUCCESS).map_err(unwell);
+    }
+    let status = Status::from(block_on(ask())?);
     if args.json {
         print_json(&status)?
     } else {
@@ -121,7 +138,7 @@ mod tests {
             to_text(&Status::from(views::Status { node: 1, cluster, ..views::Status::default() }))
         };
         assert!(!text(vec![member(1)], "").contains("LAST HEARD"));
-        assert!(text(vec![member(1), member(2)], "").contains("LAST HEARD\n*        1   no"));
+        assert!(text(vec![member(1), member(2)], "").contains("LONGEST SYNC\n*        1   -"));
         assert!(text(vec![member(1)], "it waits for b").ends_with("\nno leader: it waits for b\n"));
         let named = views::Member { name: "a".into(), ..member(1) };
         assert!(text(vec![named, member(2)], "").starts_with("node        a (id 1),"));

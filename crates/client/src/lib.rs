@@ -109,7 +109,7 @@ pub use handle::{Session, SessionBuilder, SessionKey};
 #[cfg(feature = "net")]
 pub use listing::{ListLocks, Local};
 #[cfg(feature = "net")]
-pub use members::MemberUpdate;
+pub use members::{Changed, MemberUpdate};
 #[cfg(feature = "net")]
 pub use owner::Owner;
 pub use session::{LockState, Loss, Mode, SessionState, Wait};

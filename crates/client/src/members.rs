@@ -24,8 +24,17 @@ pub struct MemberUpdate {
     pub client_address: Option<String>,
 }
 
-/// The members of a cluster. A member is named by its name or by its id. Each change returns the cluster after it. The
-/// client never repeats a change whose answer is lost: the error is then [`CallError::Unanswered`].
+/// What a change of the members has led to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// After the change.
+    pub cluster: Cluster,
+    /// A sentence if nothing was changed, because it was so already.
+    pub already: Option<String>,
+}
+
+/// The members of a cluster. A member is named by its name or by its id. The client never repeats a
+/// change whose answer is lost: the error is then [`CallError::Unanswered`].
 impl Client {
     /// Lists the members and the nodes that wait to be added.
     pub async fn members(&self) -> Result<Cluster, CallError> {
@@ -34,31 +43,32 @@ impl Client {
     }
 
     /// Admits a node that was started with `--join`, as a learner.
-    pub async fn add_member(&self, name: &str) -> Result<Cluster, CallError> {
+    pub async fn add_member(&self, name: &str) -> Result<Changed, CallError> {
         let request = v1::AddMemberRequest { name: name.to_owned() };
         self.change_members(request, |mut members, request| async move { members.add(request).await }).await
     }
 
     /// Makes a learner a voter.
-    pub async fn promote_member(&self, member: &str) -> Result<Cluster, CallError> {
+    pub async fn promote_member(&self, member: &str) -> Result<Changed, CallError> {
         let request = v1::PromoteMemberRequest { member: member.to_owned() };
         self.change_members(request, |mut members, request| async move { members.promote(request).await }).await
     }
 
-    pub async fn remove_member(&self, member: &str) -> Result<Cluster, CallError> {
+    /// Takes a member out of the cluster, also one that is lost.
+    pub async fn remove_member(&self, member: &str) -> Result<Changed, CallError> {
         let request = v1::RemoveMemberRequest { member: member.to_owned() };
         self.change_members(request, |mut members, request| async move { members.remove(request).await }).await
     }
 
     /// Changes the record of a member.
-    pub async fn update_member(&self, member: &str, update: MemberUpdate) -> Result<Cluster, CallError> {
+    pub async fn update_member(&self, member: &str, update: MemberUpdate) -> Result<Changed, CallError> {
         let MemberUpdate { name, peer_address, client_address } = update;
         let request = v1::UpdateMemberRequest { member: member.to_owned(), name, peer_address, client_address };
         self.change_members(request, |mut members, request| async move { members.update(request).await }).await
     }
 
     /// Hands the leadership over to this member.
-    pub async fn transfer_leadership(&self, member: &str) -> Result<Cluster, CallError> {
+    pub async fn transfer_leadership(&self, member: &str) -> Result<Changed, CallError> {
         let request = v1::TransferLeaderRequest { member: member.to_owned() };
         self.change_members(request, |mut members, request| async move { members.transfer(request).await }).await
     }
@@ -67,13 +77,14 @@ impl Client {
         &self,
         request: T,
         call: impl Fn(MembersClient<Channel>, Request<T>) -> F,
-    ) -> Result<Cluster, CallError>
+    ) -> Result<Changed, CallError>
     where
         F: Future<Output = Result<Response<v1::ChangeMembersResponse>, Status>>,
     {
         let call = |channel| call(MembersClient::new(channel), timely(request.clone()));
         let changed = self.change(UNAVAILABLE_MAX, call).await?;
-        Ok(changed.cluster.map(Cluster::from).unwrap_or_default())
+        let already = Some(changed.already).filter(|already| !already.is_empty());
+        Ok(Changed { cluster: changed.cluster.map(Cluster::from).unwrap_or_default(), already })
     }
 }
 

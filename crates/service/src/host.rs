@@ -72,6 +72,8 @@ struct Shell<R> {
     rearmed: Notify,
     /// Whether the front end leads.
     leads: watch::Sender<bool>,
+    /// Whether the front end leads, and has space for new sessions and acquires.
+    accepts: watch::Sender<bool>,
     /// The last answer of [`Host::why_no_leader`], and its time.
     why_no_leader: tokio::sync::Mutex<Option<(Instant, String)>>,
     ids: AtomicU64,
@@ -186,7 +188,11 @@ impl<R: Replica> Shell<R> {
             inner.armed_for_ms = next_ms;
             self.rearmed.notify_one();
         }
-        self.leads.send_if_modified(|leads| std::mem::replace(leads, inner.frontend.leads()) != *leads);
+        let (leads, has_space) = (inner.frontend.leads(), !inner.frontend.is_space_low());
+        let tell =
+            |watched: &watch::Sender<bool>, now| watched.send_if_modified(|old| std::mem::replace(old, now) != now);
+        tell(&self.leads, leads);
+        tell(&self.accepts, leads && has_space);
     }
 
     fn carry_out(self: &Arc<Self>, inner: &mut Inner, output: Output) {
@@ -265,6 +271,7 @@ impl<R: Replica> Host<R> {
             replica: OnceLock::new(),
             rearmed: Notify::new(),
             leads: watch::Sender::new(false),
+            accepts: watch::Sender::new(false),
             why_no_leader: tokio::sync::Mutex::default(),
             ids: AtomicU64::new(1),
         });
@@ -314,6 +321,11 @@ impl<R: Replica> Host<R> {
         self.shell.leads.subscribe()
     }
 
+    /// Whether the front end leads and has space for new sessions and acquires, and every change of it.
+    pub fn accepts(&self) -> watch::Receiver<bool> {
+        self.shell.accepts.subscribe()
+    }
+
     /// Drives the front end. Returns only if the replica stops or can no longer serve.
     pub async fn run(&self) -> Ended {
         tokio::select! {
@@ -344,8 +356,11 @@ impl<R: Replica> Host<R> {
     }
 
     fn look_at_space(&self) {
-        let free_bytes = self.shell.replica().free_bytes();
-        self.shell.step(|frontend, _| frontend.space(free_bytes, FREE_BYTES_MIN));
+        let (free_bytes, name) = (self.shell.replica().free_bytes(), self.shell.replica().name_among_others());
+        self.shell.step(|frontend, _| {
+            frontend.is_called(name);
+            frontend.space(free_bytes, FREE_BYTES_MIN);
+        });
     }
 
     /// Tells the front end each change once. Returns when the replica has stopped.

@@ -16,7 +16,7 @@ pub fn write(note: &Note) {
             info!(?lock, now, holders, by = by.map(tracing::field::display), "a release was forced");
         }
         Note::Space { low: true, free_bytes } => {
-            warn!(free_bytes, "free space is low: the server refuses new sessions and acquires");
+            warn!(free_bytes, "free space is low: while this server leads, it refuses new sessions and acquires");
         }
         Note::Space { low: false, free_bytes } => info!(free_bytes, "there is enough free space again"),
         Note::Limit { flag, message, from } => {

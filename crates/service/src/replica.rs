@@ -36,6 +36,11 @@ pub trait Replica: Send + Sync + 'static {
         String::new()
     }
 
+    /// The name of the node if its cluster has other nodes; otherwise empty.
+    fn name_among_others(&self) -> String {
+        String::new()
+    }
+
     /// The group of the replica, if it is a member of a peer group.
     fn group(&self) -> Option<Group> {
         None
@@ -57,8 +62,9 @@ pub trait Replica: Send + Sync + 'static {
         std::future::ready(None)
     }
 
-    /// Changes the members of the cluster. Only the leader can do that.
-    fn change_members(&self, _: MemberChange) -> impl Future<Output = Result<(), ChangeError>> + Send {
+    /// Changes the members of the cluster. Only the leader can do that. Returns a sentence if it was so already: scripts
+    /// repeat themselves.
+    fn change_members(&self, _: MemberChange) -> impl Future<Output = Result<Option<String>, ChangeError>> + Send {
         let why = "this server is a member of a peer group, and the group file lists its members";
         std::future::ready(Err(ChangeError::Refused(why.to_owned())))
     }

@@ -90,8 +90,13 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("cannot open the data folder {}: {error}", .data.display())]
-    Open { data: PathBuf, error: OpenError },
+    #[error("cannot open the data folder {}: {error}{remedy}", .data.display())]
+    Open {
+        data: PathBuf,
+        error: OpenError,
+        /// What to do about it, if the error does not say it.
+        remedy: String,
+    },
     #[error("cannot listen on {listen}: {error}; name another address with {flag}")]
     Listen { listen: SocketAddr, error: std::io::Error, flag: &'static str },
     /// The options contradict each other.
@@ -232,18 +237,19 @@ async fn end_health<R: Replica>(mut health: HealthReporter) {
     }
 }
 
-/// Reports through gRPC's health service whether this node serves: it leads, or knows a leader to carry its clients to.
+/// Reports through gRPC's health service whether this node serves: it leads and has space for new sessions and acquires, or
+/// it knows a leader to carry its clients to.
 /// Returns only when the node is gone.
 async fn report_health<R: Replica>(host: &Host<R>, health: &HealthReporter) {
-    let (mut leads, mut leadership) = (host.leads(), host.leadership());
+    let (mut accepts, mut leadership) = (host.accepts(), host.leadership());
     loop {
         let follows = matches!(*leadership.borrow_and_update(), Leadership::DoesNotLead { leader: Some(_) });
-        match *leads.borrow_and_update() || follows {
+        match *accepts.borrow_and_update() || follows {
             true => health.set_serving::<LocksServer<GrpcLocks<R>>>().await,
             false => health.set_not_serving::<LocksServer<GrpcLocks<R>>>().await,
         }
         let changed = tokio::select! {
-            changed = leads.changed() => changed,
+            changed = accepts.changed() => changed,
             changed = leadership.changed() => changed,
         };
         if changed.is_err() {

@@ -161,6 +161,12 @@ pub struct Member {
     pub error: String,
     /// Why the leader sends it no entries although it answers, as a sentence without a subject; empty if it does.
     pub remark: String,
+    /// The longest sync of its log in the last ten to twenty seconds; none if it does not say.
+    pub sync_ms: Option<u64>,
+    /// Free bytes for its data folder; none if it does not say.
+    pub free_bytes: Option<u64>,
+    /// Whether that is too little for new sessions and acquires.
+    pub low_space: bool,
 }
 
 /// A node that waits to be added to a cluster.

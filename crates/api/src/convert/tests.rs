@@ -156,6 +156,9 @@ fn cluster() -> Cluster {
         heard_ms_ago: Some(9),
         error: text("e"),
         remark: text("k"),
+        sync_ms: Some(12),
+        free_bytes: Some(13),
+        low_space: true,
     };
     let joining = Joining { id: 10, name: text("j"), peer_address: text("p"), client_address: text("c") };
     let (members, joining) = (vec![member], vec![joining]);

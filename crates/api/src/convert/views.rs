@@ -187,6 +187,9 @@ impl From<Member> for v1::Member {
             heard_ms_ago: member.heard_ms_ago,
             error: member.error,
             remark: member.remark,
+            sync_ms: member.sync_ms,
+            free_bytes: member.free_bytes,
+            low_space: member.low_space,
         }
     }
 }
@@ -210,6 +213,9 @@ impl From<v1::Member> for Member {
             heard_ms_ago: member.heard_ms_ago,
             error: member.error,
             remark: member.remark,
+            sync_ms: member.sync_ms,
+            free_bytes: member.free_bytes,
+            low_space: member.low_space,
         }
     }
 }

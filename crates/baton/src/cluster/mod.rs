@@ -1,6 +1,7 @@
 //! `baton cluster`: a cluster of several nodes on this machine.
 
 mod board;
+pub mod check;
 mod local;
 pub mod view;
 

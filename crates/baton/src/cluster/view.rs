@@ -4,7 +4,7 @@ use baton_types::views;
 use serde::Serialize;
 
 use crate::output::{folded, narrow_table, shown};
-use crate::view::{duration, id, or_dash};
+use crate::view::{duration, id, or_dash, size};
 
 /// A cluster, as one of its nodes sees it.
 #[derive(Serialize)]
@@ -40,6 +40,11 @@ pub struct Member {
     pub error: Option<String>,
     /// Why it gets no entries although it answers; none if it gets them.
     pub remark: Option<String>,
+    /// The longest sync of its log lately, and the free bytes for its data folder; none if it does not say.
+    pub sync_ms: Option<u64>,
+    pub free_bytes: Option<u64>,
+    /// Whether that is too little for new sessions and acquires.
+    pub low_space: bool,
 }
 
 #[derive(Serialize)]
@@ -101,6 +106,9 @@ impl From<views::Member> for Member {
             heard_ms_ago: member.heard_ms_ago,
             error: unless_empty(member.error),
             remark: unless_empty(member.remark),
+            sync_ms: member.sync_ms,
+            free_bytes: member.free_bytes,
+            low_space: member.low_space,
         }
     }
 }
@@ -121,13 +129,16 @@ impl Cluster {
 
     /// How the members are. `*` marks the member with the id `answered`, which is the source of the table.
     pub fn states(&self, answered: u64) -> String {
-        let head = ["", "NAME", "ID", "VOTES", "ROLE", "TERM", "LAST LOG", "COMMIT", "APPLIED", "LAG", "LAST HEARD"];
-        let row = |member: &Member| {
+        if self.members.is_empty() {
+            return self.below();
+        }
+        let marked = |member: &Member| if member.id == answered { "*" } else { "" }.to_owned();
+        let head = ["", "NAME", "VOTES", "ROLE", "TERM", "LAST LOG", "COMMIT", "APPLIED", "LAG"];
+        let logs = self.rows(&head, |member| {
             let number = |of: fn(&Says) -> u64| or_dash(member.says.as_ref().map(|says| of(says).to_string()));
             vec![
-                if member.id == answered { "*" } else { "" }.to_owned(),
+                marked(member),
                 shown(&member.name),
-                member.id.to_string(),
                 votes(member),
                 self.role(member),
                 number(|says| says.term),
@@ -135,10 +146,20 @@ impl Cluster {
                 number(|says| says.commit),
                 number(|says| says.applied),
                 or_dash(member.lag.map(|lag| lag.to_string())),
-                heard(member, answered),
             ]
-        };
-        self.table(&head, row)
+        });
+        let head = ["", "NAME", "ID", "LAST HEARD", "FREE SPACE", "LONGEST SYNC"];
+        let machines = self.rows(&head, |member| {
+            vec![
+                marked(member),
+                shown(&member.name),
+                member.id.to_string(),
+                heard(member, answered),
+                or_dash(member.free_bytes.map(size)),
+                or_dash(member.sync_ms.map(|ms| format!("{ms} ms"))),
+            ]
+        });
+        format!("{logs}\n{machines}{}", after_gap(&self.below()))
     }
 
     /// The records of the members.
@@ -155,13 +176,19 @@ impl Cluster {
                 or_dash(unless_empty(shown(&member.peer_address))),
             ]
         };
-        self.table(&head, row)
+        if self.members.is_empty() {
+            return self.below();
+        }
+        self.rows(&head, row) + &after_gap(&self.below())
     }
 
-    /// A table, and below it what is wrong and who waits.
-    fn table(&self, head: &[&str], row: impl Fn(&Member) -> Vec<String>) -> String {
+    fn rows(&self, head: &[&str], row: impl Fn(&Member) -> Vec<String>) -> String {
         let head = head.iter().map(|&cell| cell.to_owned()).collect();
-        let rows: Vec<Vec<String>> = std::iter::once(head).chain(self.members.iter().map(row)).collect();
+        narrow_table(&std::iter::once(head).chain(self.members.iter().map(row)).collect::<Vec<_>>())
+    }
+
+    /// What is wrong, and who waits.
+    fn below(&self) -> String {
         let mut below = String::new();
         if let Some(why) = &self.no_leader {
             below += &format!("no leader: {}\n", whole(why));
@@ -187,12 +214,12 @@ impl Cluster {
             let first = if is_taken { format!("baton member remove {name}, then ") } else { String::new() };
             below += &format!("{name} (id {id}, {address}) waits to be added: {first}baton member add {name}\n");
         }
-        if self.members.is_empty() {
-            return folded(&below);
-        }
-        let gap = if below.is_empty() { "" } else { "\n" };
-        format!("{}{gap}{}", narrow_table(&rows), folded(&below))
+        folded(&below)
     }
+}
+
+fn after_gap(below: &str) -> String {
+    if below.is_empty() { String::new() } else { format!("\n{below}") }
 }
 
 /// A sentence of a server, without control characters.
@@ -236,6 +263,8 @@ mod tests {
             applied: 18,
             lag,
             heard_ms_ago,
+            sync_ms: (!role.is_empty()).then_some(12),
+            free_bytes: (!role.is_empty()).then_some(id << 30),
             ..views::Member::default()
         };
         let silent = views::Member { error: "connection refused".into(), ..member(3, "c", "", None, Some(64_000)) };
@@ -253,11 +282,17 @@ mod tests {
     #[test]
     fn the_tables_show_every_member_and_what_is_wrong() {
         expect_test::expect![[r#"
-               NAME  ID  VOTES       ROLE      TERM  LAST LOG  COMMIT  APPLIED  LAG  LAST HEARD
-            *  a     1   yes         leader    3     20        19      18       0    -
-               b     2   yes         follower  3     20        19      18       2    0.0 s ago
-               c     3   yes         -         -     -         -       -        -    1 min 4 s ago
-               d     4   no, learns  learner   3     20        19      18       900  never
+               NAME  VOTES       ROLE      TERM  LAST LOG  COMMIT  APPLIED  LAG
+            *  a     yes         leader    3     20        19      18       0
+               b     yes         follower  3     20        19      18       2
+               c     yes         -         -     -         -       -        -
+               d     no, learns  learner   3     20        19      18       900
+
+               NAME  ID  LAST HEARD     FREE SPACE  LONGEST SYNC
+            *  a     1   -              1.0 GiB     12 ms
+               b     2   0.0 s ago      2.0 GiB     12 ms
+               c     3   1 min 4 s ago  -           -
+               d     4   never          4.0 GiB     12 ms
 
             c does not answer: connection refused
             e (id 5, 10.0.0.5:7520) waits to be added: baton member add e
@@ -309,7 +344,7 @@ mod tests {
         let mut cluster = cluster();
         cluster.members.drain(1..2);
         cluster.members.truncate(2);
-        expect_test::expect![[r#"{"id":"00000000000000ab","leader":1,"no_leader":null,"members":[{"id":1,"name":"a","voter":true,"address":"10.0.0.1:7420","peer_address":"10.0.0.1:7520","role":"leader","term":3,"last_log":20,"commit":19,"applied":18,"leader":null,"voted_for":null,"lag":0,"heard_ms_ago":null,"error":null,"remark":null},{"id":3,"name":"c","voter":true,"address":"10.0.0.3:7420","peer_address":"10.0.0.3:7520","lag":null,"heard_ms_ago":64000,"error":"connection refused","remark":null}],"joining":[{"id":5,"name":"e","address":"","peer_address":"10.0.0.5:7520"}]}"#]]
+        expect_test::expect![[r#"{"id":"00000000000000ab","leader":1,"no_leader":null,"members":[{"id":1,"name":"a","voter":true,"address":"10.0.0.1:7420","peer_address":"10.0.0.1:7520","role":"leader","term":3,"last_log":20,"commit":19,"applied":18,"leader":null,"voted_for":null,"lag":0,"heard_ms_ago":null,"error":null,"remark":null,"sync_ms":12,"free_bytes":1073741824,"low_space":false},{"id":3,"name":"c","voter":true,"address":"10.0.0.3:7420","peer_address":"10.0.0.3:7520","lag":null,"heard_ms_ago":64000,"error":"connection refused","remark":null,"sync_ms":null,"free_bytes":null,"low_space":false}],"joining":[{"id":5,"name":"e","address":"","peer_address":"10.0.0.5:7520"}]}"#]]
         .assert_eq(&serde_json::to_string(&Cluster::from(cluster)).unwrap());
     }
 }

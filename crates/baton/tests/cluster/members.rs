@@ -19,6 +19,7 @@ fn three_nodes_form_a_cluster_and_any_of_them_grants_locks() {
         assert!(node.does(&["lock-info", "deploy", "--json", "--local"]).contains("\"age_ms\":"));
         assert_eq!(voters(&node.status().unwrap()["cluster"]), ["a", "b", "c"]);
     }
+    assert_eq!(cluster[2].does(&["status", "--check"]), "");
     let text = cluster[1].does(&["status"]);
     assert!(text.lines().any(|line| line.starts_with("*  b ")), "{text}");
     let old = cluster[0].run(&["sessions", "--local"]);
@@ -59,6 +60,9 @@ fn a_stopped_member_is_shown_and_without_a_majority_the_status_says_why() {
     let why = alone["no_leader"].as_str().unwrap();
     assert!(why.contains(&name) && why.contains(&others[1].name), "{why}");
     assert!(others[0].does(&["status"]).contains("\nno leader: "));
+    assert!(
+        others[0].refuses(1, &["status", "--check"]).starts_with("baton: there is no leader: 1 of 3 voters answer")
+    );
     assert!(others[0].does(&["locks", "--all", "--local"]).contains("deploy"));
     assert!(!others[0].refuses(69, &["locks", "--all"]).is_empty());
     assert!(!others[0].refuses(69, &["member", "transfer", &others[0].name]).is_empty());
@@ -122,12 +126,16 @@ async fn a_lone_node_grows_to_three_and_five_and_back_while_a_lock_is_held() {
             }
             assert_eq!(voters(&more[3].until(|cluster| voters(cluster).len() == 5)), ["a", "b", "c", "d", "e"]);
             assert_eq!(alone.does(&["member", "transfer", "b"]), "b leads now\n");
+            assert_eq!(alone.does(&["member", "transfer", "b"]), "b leads already\n");
+            let again = alone.does(&["member", "promote", "c", "--json"]);
+            assert!(again.ends_with("\"already\":\"c is a voter already\"}\n"), "{again}");
             assert!(alone.changes(&["member", "update", "e", "--name", "last"]).contains("is changed"));
             alone.until(|cluster| voters(cluster).contains(&"last"));
             for name in ["last", "d", "c"] {
                 alone.changes(&["member", "remove", name]);
             }
             alone.until(|cluster| voters(cluster) == ["a", "b"]);
+            assert_eq!(alone.does(&["member", "remove", "c"]), "c is no member; the members are a, b\n");
             assert_eq!(alone.does(&["member", "transfer", "a"]), "a leads now\n");
             alone.changes(&["member", "remove", "b"]);
             assert_eq!(voters(&alone.until(|cluster| voters(cluster).len() == 1)), ["a"]);

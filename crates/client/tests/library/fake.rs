@@ -115,7 +115,7 @@ impl Changes {
     }
 
     fn change(&self, asked: String) -> Result<Response<v1::ChangeMembersResponse>, Status> {
-        Ok(Response::new(v1::ChangeMembersResponse { cluster: Some(self.answer(asked)?) }))
+        Ok(Response::new(v1::ChangeMembersResponse { cluster: Some(self.answer(asked)?), already: String::new() }))
     }
 }
 

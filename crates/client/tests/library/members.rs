@@ -11,14 +11,14 @@ async fn members_are_listed_and_changed() {
     let address = |address: &str| Some(address.to_owned());
     assert_eq!(client.members().await.unwrap().id, 7);
     let update = MemberUpdate { client_address: address("h:1"), ..MemberUpdate::default() };
-    let clusters = [
+    let changes = [
         client.add_member("d").await,
         client.promote_member("d").await,
         client.update_member("d", update).await,
         client.transfer_leadership("d").await,
         client.remove_member("11").await,
     ];
-    assert!(clusters.into_iter().all(|cluster| cluster.unwrap().id == 7));
+    assert!(changes.into_iter().all(|changed| changed.unwrap().cluster.id == 7));
     let asked = server.changes.asked.lock().unwrap().join("\n");
     let expected = "list\nadd d\npromote d\nupdate d: None None Some(\"h:1\")\ntransfer to d\nremove 11";
     assert_eq!(asked, expected);

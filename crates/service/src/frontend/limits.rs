@@ -98,7 +98,8 @@ impl Frontend {
     pub(super) fn low_space(&self) -> String {
         let [free_mib, min_mib] =
             [self.space.free_bytes.unwrap_or(u64::MAX), self.space.min_bytes].map(|bytes| bytes >> 20);
-        format!("the server has too little free space: {free_mib} MiB, and it needs {min_mib} MiB")
+        let who = if self.name.is_empty() { "the server".to_owned() } else { format!("node {}", self.name) };
+        format!("{who} has too little free space: {free_mib} MiB, and it needs {min_mib} MiB")
     }
 
     /// Notes at most one line per minute and limit, so that many refusals do not flood the operator's log.

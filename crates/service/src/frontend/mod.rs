@@ -251,6 +251,8 @@ pub struct Frontend {
     /// How many proposals in `under_way` acquire each lock.
     locks_under_way: HashMap<LockName, usize>,
     space: Space,
+    /// The name of this node, if there are others; otherwise empty.
+    name: String,
     /// How long an acquire with time-out 0 waits; none if it does not wait.
     try_ms: Option<u64>,
     /// The acquires that were told in the last second that they wait without hope, and when.
@@ -279,6 +281,7 @@ impl Frontend {
             acquires_under_way: 0,
             locks_under_way: HashMap::new(),
             space: Space::default(),
+            name: String::new(),
             try_ms: None,
             told_hopeless: BTreeMap::new(),
             limits_told: BTreeMap::new(),
@@ -340,6 +343,11 @@ impl Frontend {
             let note = Note::Space { low: !before, free_bytes: free_bytes.unwrap_or(u64::MAX) };
             self.out.push_back(Output::Note(note));
         }
+    }
+
+    /// Tells the name of this node, if there are others: followers pass its refusals on to their clients.
+    pub fn is_called(&mut self, name: String) {
+        self.name = name;
     }
 
     /// Whether the server refuses new sessions and acquires because of low space.

@@ -17,9 +17,9 @@ impl<R: Replica> GrpcMembers<R> {
     }
 
     async fn change(&self, change: MemberChange) -> Result<Response<v1::ChangeMembersResponse>, Status> {
-        self.0.change_members(change).await.map_err(refused)?;
+        let already = self.0.change_members(change).await.map_err(refused)?.unwrap_or_default();
         let cluster = self.0.cluster().await.map(Into::into);
-        Ok(Response::new(v1::ChangeMembersResponse { cluster }))
+        Ok(Response::new(v1::ChangeMembersResponse { cluster, already }))
     }
 }
 

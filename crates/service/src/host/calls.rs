@@ -108,8 +108,8 @@ impl<R: Replica> Host<R> {
         self.shell.replica().cluster().await
     }
 
-    /// Changes the members of the cluster, if this node leads.
-    pub async fn change_members(&self, change: MemberChange) -> Result<(), ChangeError> {
+    /// Changes the members of the cluster, if this node leads. Returns a sentence if it was so already.
+    pub async fn change_members(&self, change: MemberChange) -> Result<Option<String>, ChangeError> {
         self.shell.replica().change_members(change).await
     }
 

@@ -69,10 +69,12 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     let host = host(&disk).await;
     let mut client = TestClient::open(&host, 7).await;
     assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
-    assert!(!host.own_status().low_space);
+    let accepts = || *host.accepts().borrow();
+    assert!(!host.own_status().low_space && accepts());
     disk.set_full(true);
     host.look_at_space();
     assert_eq!((host.own_status().low_space, host.own_status().free_bytes), (true, Some(0)));
+    assert!(!accepts() && *host.leads().borrow(), "health tells it, and leases go on");
     let says = "the server has too little free space: 0 MiB, and it needs 64 MiB";
     let low = Refused { refusal: Refusal::LowSpace, message: says.to_owned(), cycle: Vec::new() };
     assert_eq!(client.answer(2, acquire("b")).await, Answer::Refused(low));

@@ -8,10 +8,15 @@ pub enum MemberError {
         /// The name of the node that leads, if this node knows it.
         leader: Option<String>,
     },
+    #[error("no majority confirms that this node leads")]
+    NotConfirmed,
     #[error("there is no member with id {id}; list the members")]
     NoSuchMember { id: u64 },
     #[error("there is no member with the name or id {name}; the members are {members}")]
     NoSuchName { name: String, members: String },
+    /// To a removal. The names help to see a typing error.
+    #[error("{name} is no member; the members are {members}")]
+    IsNoMember { name: String, members: String },
     #[error("{name} is no member yet, and waits to be added; add it first: `baton member add {name}`")]
     NotAdded { name: String },
     #[error(
@@ -51,6 +56,11 @@ pub enum MemberError {
     IsVoter { name: String },
     #[error("{name} does not vote; only a voter can lead")]
     NotVoter { name: String },
+    #[error(
+        "{name} has {free_mib} MiB of free space, and would hand the leadership back; free {room_mib} MiB there, or name \
+         another member"
+    )]
+    NoRoom { name: String, free_mib: u64, room_mib: u64 },
     #[error("{name} leads already")]
     Leads { name: String },
     #[error(
@@ -97,4 +107,11 @@ pub enum MemberError {
     Stopped,
     #[error("{0}")]
     Refused(String),
+}
+
+impl MemberError {
+    /// True if nothing has to be changed, because it is as the caller wants it.
+    pub fn is_so_already(&self) -> bool {
+        matches!(self, MemberError::IsNoMember { .. } | MemberError::IsVoter { .. } | MemberError::Leads { .. })
+    }
 }

@@ -20,6 +20,7 @@ use super::peers::{Confirmed, Peers, in_ms};
 use super::rounds::{Confirmation, Rounds};
 use super::types::{Membership as StoredMembership, TypeConfig};
 use crate::format::record::NodeRecord;
+use crate::store::Disk;
 
 /// The time that a majority has to confirm a change. The change goes on after it.
 const CHANGE_MAX: Duration = Duration::from_secs(10);
@@ -39,6 +40,7 @@ pub struct Group {
     pub rounds: Rounds,
     /// How long syncs of the log took lately.
     pub syncs: Arc<Recent>,
+    pub disk: Arc<dyn Disk>,
     /// Held while the members change.
     pub changing: Arc<tokio::sync::Mutex<()>>,
     /// The cluster that has called this node since it started, while it was empty. Held while the node becomes part of

@@ -7,31 +7,28 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use openraft::ChangeMembers;
-use openraft::alias::InstantOf;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known, name};
+use super::handing_over::{matched, next};
 use super::joining::why_silent;
 use super::node::{Node, node_status};
 use super::pace::slow_syncs;
 use super::peers::{Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
 use super::rounds::is_majority;
-use super::types::TypeConfig;
+use super::space::little_space;
 use crate::clock::boot_ms;
 use crate::format::record::NodeRecord;
 use crate::replica::Leadership;
-
-/// A node that is further behind, in entries, cannot take over, and does not count among those that answer.
-const LAG_MAX: u64 = 5000;
 
 /// The time that a learner has to answer and to catch up before it becomes a voter.
 const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
 /// The time that another node has to say how it is.
-const STATUS_MAX: Duration = Duration::from_millis(500);
+pub(super) const STATUS_MAX: Duration = Duration::from_millis(500);
 
 /// A member, as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +36,6 @@ pub struct Member {
     pub id: u64,
     pub record: NodeRecord,
     pub is_voter: bool,
-    /// How many entries it is behind. Only the leader knows.
-    pub lag: Option<u64>,
     /// When this node last heard of it.
     pub heard_ms_ago: Option<u64>,
     /// Why the leader sends it nothing although it answers, or what is too slow: a sentence without a subject, or nothing.
@@ -126,7 +121,7 @@ impl Node {
     /// then.
     async fn catch_up(&self, asked: &Metrics, id: u64) -> Result<(), MemberError> {
         let behind = |metrics: &Metrics| Some(next(asked.last_log_index).saturating_sub(matched(metrics, id)?));
-        self.becomes_healthy(id, CATCH_UP_MAX, behind, 0).await
+        self.group.becomes_healthy(id, CATCH_UP_MAX, behind, 0).await
     }
 
     /// Takes a node out of the group. If it is the leader, another node takes over.
@@ -153,7 +148,7 @@ impl Node {
         let old: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
         let new: BTreeSet<u64> = old.iter().copied().filter(|voter| *voter != id).collect();
         let asked = old.iter().map(|voter| async move {
-            let is_healthy = *voter == self.id() || self.check_health(*voter, patience).await.is_ok();
+            let is_healthy = *voter == self.id() || self.group.check_health(*voter, patience).await.is_ok();
             (*voter, is_healthy)
         });
         let voters = join_all(asked).await;
@@ -185,43 +180,6 @@ impl Node {
             }
         }
         self.group.update(id, record).await
-    }
-
-    /// Hands the leadership over to another voter, and returns when it leads.
-    pub async fn transfer(&self, to: u64) -> Result<(), MemberError> {
-        let metrics = self.group.leading()?;
-        known(&metrics, to)?;
-        if to == metrics.id {
-            return Err(MemberError::Leads { name: name(&metrics, to) });
-        }
-        if !is_voter(&metrics, to) {
-            return Err(MemberError::NotVoter { name: name(&metrics, to) });
-        }
-        self.check_health(to, Duration::ZERO).await?;
-        self.group.raft.trigger().transfer_leader(to).await.map_err(|_| MemberError::Stopped)?;
-        // If the node does not take over, the others elect a leader within this time.
-        let limit = self.group.timing.election_max * 2;
-        // Not the server's part of the metrics: openraft tells that part first, and `leading` reads the whole.
-        let mut watched = self.group.raft.metrics();
-        let taken = timeout(limit, async {
-            while watched.borrow_watched().current_leader != Some(to) {
-                watched.changed().await.map_err(|_| MemberError::Stopped)?;
-            }
-            Ok(())
-        });
-        taken.await.unwrap_or(Err(MemberError::NoTransfer { name: name(&metrics, to), ms: in_ms(limit) }))
-    }
-
-    /// Hands the leadership over to the voter that has most of the log, before this node stops.
-    pub async fn hand_over(&self) -> Result<(), MemberError> {
-        let metrics = self.group.leading()?;
-        let others = metrics.membership_config.voter_ids().filter(|id| *id != metrics.id);
-        let asked = others.map(|id| async move { (id, self.check_health(id, Duration::ZERO).await.is_ok()) });
-        let healthy = join_all(asked).await.into_iter().filter(|(_, is_healthy)| *is_healthy);
-        match healthy.min_by_key(|(id, _)| lag(&metrics, *id)) {
-            Some((to, _)) => self.transfer(to).await,
-            None => Err(MemberError::Alone),
-        }
     }
 
     /// The member with this name, or else with this id.
@@ -266,6 +224,19 @@ impl Node {
         self.group.peers.last_heard(id).map(in_ms)
     }
 
+    /// Hands the leadership over to another voter, and returns when it leads.
+    pub async fn transfer(&self, to: u64) -> Result<(), MemberError> {
+        if is_voter(&self.group.leading()?, to) && to != self.id() {
+            self.group.check_room(to).await?;
+        }
+        self.group.transfer(to).await
+    }
+
+    /// Hands the leadership over, before this node stops.
+    pub async fn hand_over(&self) -> Result<(), MemberError> {
+        self.group.hand_over().await
+    }
+
     /// The newest data format that all members read.
     pub fn format(&self) -> u8 {
         self.group.peers.common_format()
@@ -285,7 +256,6 @@ impl Node {
                     id: *id,
                     record: record.clone(),
                     is_voter: is_voter(metrics, *id),
-                    lag: lag(metrics, *id),
                     heard_ms_ago: self.last_heard_ms_ago(*id),
                     remark: String::new(),
                     says,
@@ -297,9 +267,11 @@ impl Node {
         let several = membership.nodes().count() > 1;
         let (mut members, mut remarks) = futures::future::join(join_all(members), remarks).await;
         for member in &mut members {
-            let syncs = member.says.as_ref().ok().map(|says| Duration::from_millis(says.sync_ms));
-            let slow = || slow_syncs(syncs.filter(|_| several)?, self.group.timing);
-            member.remark = remarks.remove(&member.id).or_else(slow).unwrap_or_default();
+            let says = member.says.as_ref().ok().filter(|_| several);
+            let slow = says.and_then(|says| slow_syncs(Duration::from_millis(says.sync_ms), self.group.timing));
+            let little = says.and_then(|says| little_space(says.free_bytes?));
+            let known = remarks.remove(&member.id).or(slow);
+            member.remark = [known, little].into_iter().flatten().collect::<Vec<_>>().join("; it ");
         }
         members
     }
@@ -353,113 +325,8 @@ impl Node {
         let ours = peers.hello(0, Purpose::Introduction, self.is_empty().await);
         peers.introduce(address, &ours).await
     }
-
-    /// Refuses a node that the group would have to wait for.
-    async fn check_health(&self, id: u64, patience: Duration) -> Result<(), MemberError> {
-        self.becomes_healthy(id, patience, |metrics| lag(metrics, id), LAG_MAX).await
-    }
-
-    /// Returns when the node has answered a question that was sent after this call began, and lacks few enough entries.
-    /// `behind` counts them; none if this leader does not know yet. Fails if that takes too long.
-    async fn becomes_healthy(
-        &self,
-        id: u64,
-        patience: Duration,
-        behind: impl Fn(&Metrics) -> Option<u64>,
-        behind_max: u64,
-    ) -> Result<(), MemberError> {
-        let began = Instant::now();
-        loop {
-            let metrics = self.group.leading()?;
-            let follows = self.group.follows(id, known(&metrics, id)?).await;
-            let metrics = self.group.leading()?;
-            let heard_ms_ago = self.last_heard_ms_ago(id);
-            let health = health(name(&metrics, id), follows, heard_ms_ago, behind(&metrics), behind_max);
-            if health.is_ok() || began.elapsed() >= patience {
-                return health;
-            }
-            sleep(self.group.timing.heartbeat).await;
-        }
-    }
 }
 
-fn health(
-    name: String,
-    follows: bool,
-    heard_ms_ago: Option<u64>,
-    behind: Option<u64>,
-    behind_max: u64,
-) -> Result<(), MemberError> {
-    match (heard_ms_ago, behind) {
-        (None, _) | (Some(_), None) => Err(MemberError::NeverHeard { name }),
-        (Some(ms), _) if !follows => Err(MemberError::Silent { name, ms }),
-        (_, Some(behind)) if behind > behind_max => Err(MemberError::Lags { name, behind }),
-        _ => Ok(()),
-    }
-}
-
-fn is_voter(metrics: &Metrics, id: u64) -> bool {
+pub(super) fn is_voter(metrics: &Metrics, id: u64) -> bool {
     metrics.membership_config.voter_ids().any(|voter| voter == id)
-}
-
-/// The entries that a node does not have yet. None if this node does not lead, or has heard nothing of the other since it
-/// leads.
-fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
-    Some(next(metrics.last_log_index).saturating_sub(matched(metrics, id)?))
-}
-
-/// How many entries a node has, counted from the beginning of the log. None as for [`lag`].
-fn matched(metrics: &Metrics, id: u64) -> Option<u64> {
-    let matched = metrics.replication.as_ref()?.get(&id)?;
-    if matched.is_none() {
-        acknowledged(metrics, id)?;
-    }
-    Some(next(matched.map(|id| id.index)))
-}
-
-fn next(index: Option<u64>) -> u64 {
-    index.map_or(0, |index| index.saturating_add(1))
-}
-
-/// When this leader sent the last message that the node has acknowledged, as openraft believes.
-fn acknowledged(metrics: &Metrics, id: u64) -> Option<InstantOf<TypeConfig>> {
-    Some(*(*metrics.heartbeat.as_ref()?.get(&id)?)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use openraft::type_config::TypeConfigExt;
-
-    use super::*;
-    use crate::raft::types::LogId;
-
-    #[test]
-    fn a_leader_that_never_heard_of_a_node_does_not_know_how_far_it_is_behind() {
-        let heard = Some(TypeConfig::now().into());
-        let lag = |matched: Option<u64>, heard| {
-            let mut metrics = Metrics::new_initial(1);
-            metrics.last_log_index = Some(9);
-            metrics.replication = Some(BTreeMap::from([(2, matched.map(|index| LogId::new_term_index(1, index)))]));
-            metrics.heartbeat = Some(BTreeMap::from([(2, heard)]));
-            lag(&metrics, 2)
-        };
-        assert_eq!(lag(None, None), None);
-        assert_eq!(lag(None, heard), Some(10), "it has nothing yet");
-        assert_eq!((lag(Some(7), heard), lag(Some(9), heard)), (Some(2), Some(0)));
-    }
-
-    #[test]
-    fn the_group_does_not_wait_for_a_node_that_is_silent_or_lags() {
-        let health = |follows, heard_ms_ago, lag| {
-            health("b".to_owned(), follows, heard_ms_ago, lag, LAG_MAX).map_err(|refused| refused.to_string())
-        };
-        assert_eq!(health(true, Some(7), Some(LAG_MAX)), Ok(()));
-        let never = "b has not answered this leader yet; start it, or remove it if its address is wrong";
-        assert_eq!(health(false, None, Some(0)), Err(never.to_owned()));
-        assert_eq!(health(true, Some(0), None), Err(never.to_owned()));
-        let silent = "b does not answer this leader, and was last heard of 7 ms ago; start it, or remove it";
-        assert_eq!(health(false, Some(7), Some(LAG_MAX + 1)), Err(silent.to_owned()));
-        let lags = "b is 5001 entries behind; wait until it has them";
-        assert_eq!(health(true, Some(0), Some(LAG_MAX + 1)), Err(lags.to_owned()));
-    }
 }

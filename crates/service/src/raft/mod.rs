@@ -19,6 +19,7 @@ mod errors;
 mod forming;
 mod freshness;
 mod group;
+mod handing_over;
 mod history;
 mod joining;
 mod leadership;
@@ -38,6 +39,7 @@ mod replica;
 mod retention;
 mod rounds;
 mod snapshot;
+mod space;
 #[cfg(test)]
 mod tests;
 mod types;

@@ -229,8 +229,12 @@ impl Node {
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), peers.clone(), alone, retention, evictor));
         let (changing, adopted) = (Arc::default(), Arc::default());
-        let group = Group { raft: raft.clone(), peers, timing, rounds, syncs, changing, adopted };
+        let group = {
+            let (raft, disk) = (raft.clone(), disk.clone());
+            Group { raft, peers, timing, rounds, syncs, disk, changing, adopted }
+        };
         tasks.spawn(group.clone().watch_pace());
+        tasks.spawn(group.clone().watch_space());
         tasks.spawn(group.clone().confirm_at_each_heartbeat());
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
@@ -448,7 +452,7 @@ async fn begin(
             )),
             None => OpenError::Raft(format!(
                 "IDENTITY says node {node}, and the log is of others ({members}); if this node was removed from its cluster, \
-                 start it with an empty data folder; otherwise restore the data folder from a copy"
+                 start it with an empty data folder; otherwise restore a backup of the data folder"
             )),
         });
     }
@@ -478,6 +482,8 @@ pub(super) fn node_status(group: &Group) -> NodeStatus {
         leader: metrics.current_leader,
         voted_for: metrics.vote.leader_id.voted_for,
         sync_ms: peers::in_ms(group.syncs.longest()),
+        // The status is for people. Without a number the server writes until a write fails.
+        free_bytes: group.disk.free_bytes().ok(),
     }
 }
 

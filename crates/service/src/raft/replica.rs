@@ -33,7 +33,14 @@ impl Node {
         match change {
             MemberChange::Add { name } => self.add(&name).await.map(drop),
             MemberChange::Promote { member } => self.promote(self.find_added(&member).await?).await,
-            MemberChange::Remove { member } => self.remove(self.find(&member)?).await,
+            MemberChange::Remove { member } => match self.find(&member) {
+                Ok(id) => self.remove(id).await,
+                Err(MemberError::NoSuchName { name, members }) => {
+                    self.group.leading()?;
+                    Err(MemberError::IsNoMember { name, members })
+                }
+                Err(error) => Err(error),
+            },
             MemberChange::Update { member, name, peer_address, client_address } => {
                 // An empty field of the record stays as it is.
                 let name = name.unwrap_or_default();
@@ -74,6 +81,11 @@ impl Replica for Node {
         known.unwrap_or_else(|| self.group.peers.record().name)
     }
 
+    fn name_among_others(&self) -> String {
+        let has_others = self.group.metrics().membership_config.nodes().any(|(id, _)| *id != self.id());
+        if has_others { self.name() } else { String::new() }
+    }
+
     fn leader(&self) -> Option<Leader> {
         let (node, record) = self.leader_record().filter(|(node, _)| *node != self.id())?;
         Some(Leader { node, name: record.name, address: record.client_address })
@@ -87,8 +99,17 @@ impl Replica for Node {
         Some(self.cluster_view().await)
     }
 
-    async fn change_members(&self, change: MemberChange) -> Result<(), ChangeError> {
-        self.make(change).await.map_err(refused)
+    async fn change_members(&self, change: MemberChange) -> Result<Option<String>, ChangeError> {
+        let term = self.status().term;
+        match self.make(change).await {
+            Ok(()) => Ok(None),
+            Err(error) if error.is_so_already() => {
+                // Another leader may have changed the members, unless a majority confirms this one in the same term.
+                let is_confirmed = self.read_index().await.is_ok() && self.status().term == term;
+                is_confirmed.then(|| Some(error.to_string())).ok_or_else(|| refused(MemberError::NotConfirmed))
+            }
+            Err(error) => Err(refused(error)),
+        }
     }
 
     async fn hand_over(&self) {
@@ -119,7 +140,9 @@ fn refused(error: MemberError) -> ChangeError {
         MemberError::NoSuchMember { .. } | MemberError::NoSuchName { .. } | MemberError::NobodyWaits { .. } => {
             ChangeError::NotFound(why)
         }
-        MemberError::NotLeader { .. } | MemberError::Stopped => ChangeError::Unavailable(why),
+        MemberError::NotLeader { .. } | MemberError::NotConfirmed | MemberError::Stopped => {
+            ChangeError::Unavailable(why)
+        }
         MemberError::Unknown | MemberError::NotYet { .. } | MemberError::NoTransfer { .. } => ChangeError::Unknown(why),
         _ => ChangeError::Refused(why),
     }

@@ -10,6 +10,7 @@ use super::node::Node;
 use super::peers::{Announcement, NodeStatus};
 use crate::format::record::NodeRecord;
 use crate::replica::{Leadership, Role};
+use crate::store::FREE_BYTES_MIN;
 
 impl Node {
     /// The cluster, as this node sees it. Asks every member how it is, for half a second at most.
@@ -43,7 +44,7 @@ fn cluster(
     halves: &[BTreeSet<u64>],
 ) -> Cluster {
     let last_log = leader.and_then(|leader| says(members, leader)).and_then(|says| says.last_log);
-    let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, leader, last_log, member)).collect();
+    let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, last_log, member)).collect();
     shown.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
     let waiting = distinct(members.iter().flat_map(|member| member.announced.iter().cloned()));
     // A node that was just added announces itself until it has heard of it.
@@ -99,10 +100,8 @@ fn joining(Announcement { node, record, .. }: Announcement) -> Joining {
 }
 
 /// `last_log`: the last entry of the leader, if it answers.
-fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) -> views::Member {
+fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
     let record = &member.record;
-    // A node that was elected, and hears from no majority, does not know what the others have.
-    let lag = member.lag.filter(|_| leader == Some(me));
     let known = views::Member {
         id: member.id,
         name: record.name.clone(),
@@ -115,7 +114,8 @@ fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) ->
     };
     let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
     match &member.says {
-        Err(error) => views::Member { lag, error: error.clone(), ..known },
+        // What it has acknowledged earlier says nothing about what it has now.
+        Err(error) => views::Member { error: error.clone(), ..known },
         Ok(says) => {
             let behind = last_log.map(|last| next(Some(last)).saturating_sub(next(says.last_log)));
             views::Member {
@@ -128,7 +128,10 @@ fn show(me: u64, leader: Option<u64>, last_log: Option<u64>, member: &Member) ->
                 leader: says.leader,
                 // A node that has never voted names itself, in term 0.
                 voted_for: (says.term > 0).then_some(says.voted_for),
-                lag: behind.or(lag),
+                lag: behind,
+                sync_ms: Some(says.sync_ms),
+                free_bytes: says.free_bytes,
+                low_space: says.free_bytes.is_some_and(|free| free < FREE_BYTES_MIN),
                 ..known
             }
         }
@@ -226,7 +229,6 @@ mod tests {
             id,
             record,
             is_voter: true,
-            lag: None,
             heard_ms_ago: Some(7),
             remark: String::new(),
             says,
@@ -237,7 +239,7 @@ mod tests {
 
     fn status(role: Role, term: u64, last_log: u64, leader: Option<u64>, voted_for: u64) -> NodeStatus {
         let (last_log, commit, applied) = (Some(last_log), Some(last_log), Some(last_log));
-        NodeStatus { role, term, last_log, commit, applied, leader, voted_for, sync_ms: 1 }
+        NodeStatus { role, term, last_log, commit, applied, leader, voted_for, sync_ms: 1, free_bytes: Some(7) }
     }
 
     #[test]
@@ -261,6 +263,9 @@ mod tests {
         assert_eq!(lines, expected);
         assert_eq!((seen.id, seen.leader, seen.no_leader.as_str()), (5, Some(3), ""));
         assert_eq!(seen.members[1].error, "no connection to b:1: refused");
+        let disk = |member: &views::Member| (member.sync_ms, member.free_bytes, member.low_space);
+        let disks: Vec<_> = seen.members.iter().map(disk).collect();
+        assert_eq!(disks, [(Some(1), Some(7), true), (None, None, false), (Some(1), Some(7), true)]);
         let joining: Vec<(u64, &str)> = seen.joining.iter().map(|node| (node.id, node.name.as_str())).collect();
         assert_eq!(joining, [(8, "d"), (9, "e")], "each once, and no member");
     }
@@ -269,7 +274,7 @@ mod tests {
     fn a_member_that_has_applied_more_than_is_committed_is_remarked() {
         let remark = |commit, applied| {
             let says = NodeStatus { commit, applied, ..status(Role::Follower, 4, 107, Some(3), 3) };
-            show(1, Some(3), None, &member(2, "b", Ok(says))).remark
+            show(1, None, &member(2, "b", Ok(says))).remark
         };
         assert_eq!((remark(Some(107), Some(107)), remark(Some(107), None), remark(None, None)), Default::default());
         let overwritten =
@@ -279,14 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_no_majority_confirms_does_not_know_how_far_others_are_behind() {
-        let mut members = vec![
+    fn the_lag_of_a_member_that_does_not_answer_is_unknown() {
+        let members = vec![
             member(1, "a", Ok(status(Role::Leader, 4, 100, Some(1), 1))),
             member(2, "b", Err("it did not answer for 500 ms")),
         ];
-        (members[0].lag, members[1].lag) = (Some(0), Some(3));
         let lags = |leader| cluster(5, 1, leader, "", &members, &[]).members.into_iter().map(|member| member.lag);
-        assert_eq!(lags(Some(1)).collect::<Vec<_>>(), [Some(0), Some(3)]);
+        assert_eq!(lags(Some(1)).collect::<Vec<_>>(), [Some(0), None], "it may have lost its folder");
         assert_eq!(lags(None).collect::<Vec<_>>(), [None, None], "the others may have a leader");
     }
 

@@ -10,7 +10,7 @@ use super::{Beginning, Options, PeerOptions, ServeError, Server, bind, bind_as};
 use crate::grpc::CARRIED_MAX;
 use crate::host::Host;
 use crate::raft::{self, MemberError, NodeRecord};
-use crate::store::Folder;
+use crate::store::{Folder, OpenError};
 
 /// Resolves when the node is part of its cluster, or when it is refused.
 pub type Begins = Pin<Box<dyn Future<Output = Result<(), MemberError>> + Send>>;
@@ -36,7 +36,10 @@ impl Server {
             }
             settings.others = others(peers);
         }
-        let closed = |error| ServeError::Open { data: options.data.clone(), error };
+        let closed = |error: OpenError| {
+            let remedy = if error.is_loss() { remedy(options.peers.as_ref()) } else { String::new() };
+            ServeError::Open { data: options.data.clone(), error, remedy }
+        };
         let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
         let host = Arc::new(Host::open(folder, options.limits, settings).await.map_err(closed)?);
         let begins = begins(&host, options.peers.as_ref()).await;
@@ -79,6 +82,28 @@ async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins>
         let copied = async { Err(MemberError::Refused(node.copied().await)) };
         futures::try_join!(begins, copied).map(|((), ())| ())
     }))
+}
+
+/// What to do when data is damaged or missing. The other members of a cluster have all of it, and an old copy of the
+/// folder would be set back.
+fn remedy(peers: Option<&PeerOptions>) -> String {
+    let alone = "restore a backup of the data folder";
+    let Some(peers) = peers else { return format!("; {alone}") };
+    let (others, name) = (others(peers), peers.name.as_deref().unwrap_or("NAME"));
+    let address = others.first().map_or("ADDRESS", String::as_str);
+    let again = format!(
+        "bring it back empty: `baton member remove {name}`, start it with an empty data folder and `--join {address}`, `baton \
+         member add {name}` (and then `baton member promote {name}`)"
+    );
+    match others.is_empty() {
+        true => {
+            format!("; if this node is a member of a cluster, the others have all data: {again}; otherwise {alone}")
+        }
+        false => format!(
+            "; the other members of its cluster have all data, so {again}; only if a majority of the members is damaged, \
+             {alone}"
+        ),
+    }
 }
 
 /// Resolves if the node is refused. Returns why.

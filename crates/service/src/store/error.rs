@@ -4,10 +4,6 @@ use std::io;
 
 use super::version::VERSION;
 
-/// What to do with an unusable folder. An older copy of it has forgotten what the node acknowledged to others.
-const INSTEAD: &str = "if the node has others in its cluster, remove it there, empty the folder, and add it again; otherwise \
-                       restore the data folder from a copy";
-
 /// Why a data folder cannot be opened. The caller adds the name of the folder. The content of the folder is unchanged,
 /// and nothing is served from it.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +28,7 @@ pub enum OpenError {
         writer: Option<String>,
     },
     /// The checksums do not match, or the content is invalid.
-    #[error("{file} is damaged at byte {offset}: {what}; {INSTEAD}")]
+    #[error("{file} is damaged at byte {offset}: {what}")]
     Damaged {
         /// The file's name, within the folder.
         file: String,
@@ -40,7 +36,7 @@ pub enum OpenError {
         what: String,
     },
     /// A file or a part of the log is missing.
-    #[error("{what}; {INSTEAD}")]
+    #[error("{what}")]
     Missing {
         /// What is missing, and how we know.
         what: String,
@@ -64,6 +60,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// True if data is damaged or missing, so that the folder is of no use any more.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, OpenError::Damaged { .. } | OpenError::Missing { .. })
+    }
+
     pub(crate) fn io(doing: &'static str, file: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
         let file = file.into();
         move |source| OpenError::Io { doing, file, source }

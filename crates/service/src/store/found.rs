@@ -28,6 +28,8 @@ pub(super) struct Found {
     pub unfinished: Option<String>,
     /// Sealed segments that must be written again, with their correct bytes.
     pub unsound: Vec<(String, Vec<u8>)>,
+    /// Damage in one copy: the file and the byte. Not what a power cut interrupted.
+    pub damaged: Vec<(String, usize)>,
     /// What is where.
     pub places: Places,
 }
@@ -37,6 +39,23 @@ pub(super) struct Last {
     pub segment: Segment,
     pub marks: Option<Marks>,
     pub next_sequence: u64,
+}
+
+/// A frame with a copy that is not as it should be.
+struct Suspect {
+    file: String,
+    at: usize,
+    frame: u64,
+    is_seal: bool,
+}
+
+impl Suspect {
+    /// False if a power cut may have interrupted the write of this frame: then it is the last one, or a seal before a
+    /// segment with nothing but its head, and SYNCED does not name it. `end` is the last frame of the log.
+    fn is_damaged(&self, synced: Option<u64>, end: u64) -> bool {
+        let may_be_unsynced = self.frame == end || self.is_seal && self.frame + 1 == end;
+        !may_be_unsynced || synced.is_some_and(|synced| synced >= self.frame)
+    }
 }
 
 impl Found {
@@ -50,6 +69,7 @@ impl Found {
         let segments = segments::list(names);
         let mut found = Found::default();
         let mut expected = None;
+        let mut suspects = Vec::new();
         for (i, file) in segments.iter().enumerate() {
             let (bytes, segment) = file.read(disk)?;
             let (name, first) = (file.name.clone(), file.first);
@@ -76,6 +96,9 @@ impl Found {
                 all = Marks::join(all, marks);
             }
             let next_sequence = first + segment.payloads().len() as u64;
+            if let Some((at, frame)) = segment.first_damage(&bytes) {
+                suspects.push(Suspect { file: name.clone(), at, frame, is_seal: segment.seal() == Some(frame) });
+            }
             if !segment.sealed {
                 found.last = Some(Last { name: file.clone(), segment, marks: all, next_sequence });
                 continue;
@@ -92,7 +115,11 @@ impl Found {
             let what = format!("frame {expected} of the log is missing, with all that followed it");
             return Err(OpenError::Missing { what });
         }
-        found.check_end(format, synced::read(disk, names)?)?;
+        let synced = synced::read(disk, names)?;
+        found.check_end(format, synced)?;
+        let end = found.last.as_ref().map_or(0, |last| last.next_sequence - 1);
+        suspects.retain(|suspect| suspect.is_damaged(synced, end));
+        found.damaged = suspects.into_iter().map(|Suspect { file, at, .. }| (file, at)).collect();
         Ok(found)
     }
 

@@ -136,6 +136,22 @@ impl Segment {
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.places.iter().map(|place| &self.sound[place.clone()])
     }
+
+    /// The first byte of the file that is damaged, and the number of its frame; number 0 for the header of the segment.
+    pub fn first_damage(&self, file: &[u8]) -> Option<(usize, u64)> {
+        let at = self.sound.iter().zip(file).position(|(right, found)| right != found)?;
+        if at < 2 * HEADER_BYTES {
+            return Some((at, 0));
+        }
+        let begun = self.places.iter().filter(|place| place.start - 2 * HEADER_BYTES <= at).count();
+        let is_in_seal = self.sealed && at >= self.sound.len() - 2 * HEADER_BYTES;
+        Some((at, self.header.sequence + begun as u64 + u64::from(is_in_seal) - 1))
+    }
+
+    /// The number of its seal, if it has one.
+    pub fn seal(&self) -> Option<u64> {
+        self.sealed.then_some(self.header.sequence + self.places.len() as u64)
+    }
 }
 
 /// Why a segment must not be read.

@@ -10,6 +10,7 @@ use super::disk::{self, Disk};
 use super::error::OpenError;
 use super::files::Files;
 use super::line;
+use super::remarks::Remarks;
 
 pub(super) const FILE: &str = "IDENTITY";
 /// Both lines have this length for all ids, so that each is found without the other.
@@ -55,21 +56,26 @@ pub(super) fn open(
     format: Option<u32>,
     names: &[String],
     files: &Files,
+    remarks: &Remarks,
 ) -> Result<Identity, OpenError> {
-    let (identity, sound) = match names.iter().any(|name| name == FILE) {
-        true => read(disk)?,
+    let (identity, found) = match names.iter().any(|name| name == FILE) {
+        true => read(disk).map(|(identity, bytes)| (identity, Some(bytes)))?,
         false => match format {
             // The log of such a folder names node 1.
-            Some(1) => (Identity { node: 1, ..Identity::random() }, false),
+            Some(1) => (Identity { node: 1, ..Identity::random() }, None),
             Some(_) => {
                 return Err(OpenError::Missing { what: "the file IDENTITY of the data folder is missing".into() });
             }
-            None => (Identity::random(), false),
+            None => (Identity::random(), None),
         },
     };
     let text = identity.encode().repeat(2);
-    if !sound {
+    if found.as_deref() != Some(text.as_bytes()) {
         disk::replace(disk, FILE, &[text.as_bytes()]).map_err(OpenError::io("write", FILE))?;
+    }
+    if let Some(found) = found.filter(|found| found != text.as_bytes()) {
+        let equal = text.bytes().zip(&found).take_while(|(right, found)| right == *found).count();
+        remarks.repaired(FILE, equal as u64);
     }
     files.insert(FILE, text.len() as u64);
     Ok(identity)
@@ -86,13 +92,13 @@ pub fn adopt(disk: &dyn Disk, files: &Files, identity: Identity) -> std::io::Res
     replaced
 }
 
-/// Returns the identity, and whether both copies are undamaged.
-fn read(disk: &dyn Disk) -> Result<(Identity, bool), OpenError> {
+/// Returns the identity, and the whole file.
+fn read(disk: &dyn Disk) -> Result<(Identity, Vec<u8>), OpenError> {
     let bytes = disk.read(FILE).map_err(OpenError::io("read", FILE))?;
     let copy = |at: usize| bytes.get(at..at + LINE_BYTES).and_then(Identity::decode);
     match (copy(0), copy(LINE_BYTES)) {
-        (Some(one), Some(two)) if one == two => Ok((one, bytes.len() == 2 * LINE_BYTES)),
-        (Some(one), None) | (None, Some(one)) => Ok((one, false)),
+        (Some(one), Some(two)) if one == two => Ok((one, bytes)),
+        (Some(one), None) | (None, Some(one)) => Ok((one, bytes)),
         _ => {
             let what = "it does not say which node of which cluster the folder belongs to".to_owned();
             Err(OpenError::Damaged { file: FILE.to_owned(), offset: 0, what })

@@ -71,6 +71,9 @@ impl Journal {
             let file = disk.open(name).map_err(OpenError::io("write", name))?;
             file.write_at(sound, 0).and_then(|()| file.sync()).map_err(OpenError::io("write", name))?;
         }
+        for (name, at) in &found.damaged {
+            store.remarks.repaired(name, *at as u64);
+        }
         for sealed in &found.sealed {
             store.files.insert(&sealed.name.name, sealed.length as u64);
         }

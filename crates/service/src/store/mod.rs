@@ -30,6 +30,7 @@ mod journal;
 mod line;
 mod migrate;
 mod open;
+mod remarks;
 mod segments;
 mod snapshot;
 mod snapshot_v1;

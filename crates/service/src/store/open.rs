@@ -6,6 +6,7 @@ use super::disk::{Disk, TEMPORARY};
 use super::error::OpenError;
 use super::files::Files;
 use super::identity::{self, Identity};
+use super::remarks::Remarks;
 use super::snapshots::{self, Snapshots};
 use super::version::{Upgrade, VERSION};
 use super::{format, migrate, segments, synced};
@@ -21,7 +22,7 @@ pub struct Store {
     pub(super) files: Files,
     identity: Identity,
     snapshots: Snapshots,
-    remarks: Vec<String>,
+    pub(super) remarks: Remarks,
 }
 
 impl Store {
@@ -37,10 +38,10 @@ impl Store {
         }
         let remarks = remarks(&*disk, format, &names)?;
         let files = Files::default();
-        let snapshots = Snapshots::new(disk.clone(), files.clone());
+        let snapshots = Snapshots::new(disk.clone(), files.clone(), remarks.clone());
         migrate::migrate(&*disk, &names, format, &snapshots, upgrade)?;
         snapshots.expect_newest()?;
-        let identity = identity::open(&*disk, format, &names, &files)?;
+        let identity = identity::open(&*disk, format, &names, &files, &remarks)?;
         Ok(Store { disk, format, files, identity, snapshots, remarks })
     }
 
@@ -57,9 +58,9 @@ impl Store {
         self.snapshots.clone()
     }
 
-    /// Sentences for the operator, to be logged once the folder is open.
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    /// Sentences for the operator, to be logged once the snapshots and the journal are open.
+    pub fn remarks(&self) -> Vec<String> {
+        self.remarks.all()
     }
 
     /// The files that must exist from now on.
@@ -68,13 +69,13 @@ impl Store {
     }
 }
 
-fn remarks(disk: &dyn Disk, format: Option<u32>, names: &[String]) -> Result<Vec<String>, OpenError> {
-    let mut remarks = Vec::new();
+fn remarks(disk: &dyn Disk, format: Option<u32>, names: &[String]) -> Result<Remarks, OpenError> {
+    let remarks = Remarks::default();
     match format {
-        Some(older) if older < VERSION => remarks.push(format!(
+        Some(older) if older < VERSION => remarks.add(format!(
             "the data folder had data format {older} and now has {VERSION}: the version that wrote it cannot open it any more"
         )),
-        Some(_) if synced::read(disk, names)?.is_none() => remarks.push(format!(
+        Some(_) if synced::read(disk, names)?.is_none() => remarks.add(format!(
             "{} was missing or unreadable in the data folder: a loss of the last entries would not have been noticed",
             synced::FILE
         )),

@@ -152,31 +152,31 @@ pub(super) fn version(file: &dyn DiskFile) -> Result<u32, Fault> {
     if snapshot_v1::recognises(file) { Ok(1) } else { Ok(read_header(file)?.0.version) }
 }
 
-/// The header, whether both copies of it are undamaged, and the offset of the second copy of the snapshot.
-fn read_header(file: &dyn DiskFile) -> Result<(Header, bool, u64), Fault> {
+/// The header, the first byte that is damaged in one of its copies, and the offset of the second copy of the snapshot.
+fn read_header(file: &dyn DiskFile) -> Result<(Header, Option<u64>, u64), Fault> {
     let half = file.length().map_err(Fault::Io)? / 2;
-    match either(|second| Header::decode(&bytes_at(file, if second { half } else { 0 }, HEADER_BYTES))) {
+    match either(file, [0, half], HEADER_BYTES, |bytes| Header::decode(bytes)) {
         Some((header, _)) if header.version > VERSION => Err(Fault::Newer { version: header.version }),
-        Some((header, both)) => Ok((header, both, half)),
+        Some((header, damage)) => Ok((header, damage, half)),
         None => Err(Fault::Damaged { offset: 0, what: "both copies of the snapshot's header are damaged" }),
     }
 }
 
-/// The chunks of a snapshot of the current version, and whether both copies of all of them are undamaged.
-pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, bool), Fault> {
+/// The chunks of a snapshot of the current version, and the first byte that is damaged in one of the copies.
+pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, Option<u64>), Fault> {
     let mut reader = Reader::open(file)?;
     let mut chunks = Vec::new();
     while let Some(chunk) = reader.next(file)? {
         chunks.push(chunk);
     }
-    Ok((chunks, reader.sound))
+    Ok((chunks, reader.damage))
 }
 
 /// Reads a snapshot of the current version, one chunk after the other.
 pub(super) struct Reader {
     header: Header,
-    /// Whether both copies of everything that was read are undamaged.
-    sound: bool,
+    /// The first byte that is damaged in one of the copies, of what was read.
+    damage: Option<u64>,
     /// The offset of the second copy.
     half: u64,
     /// Where the next chunk begins, in each copy.
@@ -186,13 +186,13 @@ pub(super) struct Reader {
 
 impl Reader {
     pub fn open(file: &dyn DiskFile) -> Result<Reader, Fault> {
-        let (header, sound, half) = read_header(file)?;
+        let (header, damage, half) = read_header(file)?;
         let length = file.length().map_err(Fault::Io)?;
         if header.half().and_then(|half| half.checked_mul(2)) != Some(length) {
             let what = "the snapshot does not have the length that its header says";
             return Err(Fault::Damaged { offset: length, what });
         }
-        Ok(Reader { header, sound, half, offset: HEADER_BYTES as u64, number: 0 })
+        Ok(Reader { header, damage, half, offset: HEADER_BYTES as u64, number: 0 })
     }
 
     /// The next chunk, or none after the last one. `file` must be the file of [`Reader::open`].
@@ -205,36 +205,43 @@ impl Reader {
                 false => Err(damaged(self.offset, "the chunks together do not have the length that the header says")),
             };
         }
-        let at = |second: bool, offset: u64, length: usize| {
-            bytes_at(file, if second { half + offset } else { offset }, length)
-        };
         let header_at = self.offset;
         let decode = |bytes: &[u8]| ChunkHeader::decode(bytes, nonce, number);
-        let (chunk, both) = either(|second| decode(&at(second, header_at, CHUNK_HEADER_BYTES)))
+        let (chunk, damage) = either(file, [header_at, half + header_at], CHUNK_HEADER_BYTES, decode)
             .ok_or(damaged(header_at, "both copies of the header of a chunk are damaged"))?;
-        self.sound &= both;
+        self.damage = self.damage.or(damage);
         let payload_at = header_at + CHUNK_HEADER_BYTES as u64;
-        let check = |payload: Vec<u8>| {
-            (payload.len() == chunk.length as usize && crc32c::crc32c(&payload) == chunk.payload_crc).then_some(payload)
+        let length = chunk.length as usize;
+        let check = |payload: &[u8]| {
+            (payload.len() == length && crc32c::crc32c(payload) == chunk.payload_crc).then(|| payload.to_vec())
         };
-        let (payload, both) = either(|second| check(at(second, payload_at, chunk.length as usize)))
+        let (payload, damage) = either(file, [payload_at, half + payload_at], length, check)
             .ok_or(damaged(payload_at, "both copies of a chunk are damaged"))?;
-        self.sound &= both;
+        self.damage = self.damage.or(damage);
         self.offset = payload_at + payload.len() as u64;
         self.number += 1;
         Ok(Some(payload))
     }
 }
 
-/// The first copy if it is undamaged, else the second; and whether both are undamaged and equal.
-fn either<T: PartialEq>(copy: impl Fn(bool) -> Option<T>) -> Option<(T, bool)> {
-    match (copy(false), copy(true)) {
-        (Some(first), second) => {
-            let both = second.as_ref() == Some(&first);
-            Some((first, both))
-        }
-        (None, second) => Some((second?, false)),
+/// Decodes the first copy if it is undamaged, else the second. Returns also the first byte of the file that is damaged in
+/// the other one.
+fn either<T>(
+    file: &dyn DiskFile,
+    starts: [u64; 2],
+    length: usize,
+    decode: impl Fn(&[u8]) -> Option<T>,
+) -> Option<(T, Option<u64>)> {
+    let copies = starts.map(|start| bytes_at(file, start, length));
+    let (decoded, damaged) = match decode(&copies[0]) {
+        Some(decoded) => (decoded, 1),
+        None => (decode(&copies[1])?, 0),
+    };
+    if copies[0] == copies[1] {
+        return Some((decoded, None));
     }
+    let equal = copies[0].iter().zip(&copies[1]).take_while(|(one, other)| one == other).count();
+    Some((decoded, Some(starts[damaged] + equal as u64)))
 }
 
 /// Returns fewer bytes if the file ends before, and none if the disk cannot read them. The caller then uses the other

@@ -8,6 +8,7 @@ use super::disk::{Disk, DiskFile, TEMPORARY};
 use super::error::OpenError;
 use super::files::Files;
 use super::format;
+use super::remarks::Remarks;
 use super::version::{Unreadable, Upgrade, VERSION};
 use super::{snapshot, snapshot_v1};
 
@@ -22,6 +23,7 @@ pub type Chunks = Vec<Vec<u8>>;
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     files: Files,
+    remarks: Remarks,
     /// Locked while a snapshot is written: two writers of the same snapshot would use the same temporary file.
     saving: Arc<Mutex<()>>,
     /// How many snapshots other nodes have sent; each is a temporary file of its own.
@@ -29,8 +31,8 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    pub(super) fn new(disk: Arc<dyn Disk>, files: Files) -> Snapshots {
-        Snapshots { disk, files, saving: Arc::default(), received: Arc::default() }
+    pub(super) fn new(disk: Arc<dyn Disk>, files: Files, remarks: Remarks) -> Snapshots {
+        Snapshots { disk, files, remarks, saving: Arc::default(), received: Arc::default() }
     }
 
     /// Saves a snapshot of all entries up to `index`. When it returns, the snapshot is durable and older ones are
@@ -59,11 +61,12 @@ impl Snapshots {
     /// Called at the start. If one copy is damaged, the file is written again.
     pub fn newest(&self) -> Result<Option<(u64, Chunks)>, OpenError> {
         let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
-        let (chunks, sound) = self.read_copies(&name)?;
-        if !sound {
+        let (chunks, damage) = self.read_copies(&name)?;
+        if let Some(byte) = damage {
             let _one_at_a_time = self.one_at_a_time();
             let written = self.write(index, &mut chunks.iter().cloned().map(Ok));
             written.map_err(OpenError::io("write", &name))?;
+            self.remarks.repaired(&name, byte);
         }
         Ok(Some((index, chunks)))
     }
@@ -103,8 +106,8 @@ impl Snapshots {
         format::unreadable(&*self.disk, &name(index), why)
     }
 
-    /// The chunks, and whether both copies of all of them are undamaged.
-    fn read_copies(&self, name: &str) -> Result<(Chunks, bool), OpenError> {
+    /// The chunks, and the first byte that is damaged in one of the copies.
+    fn read_copies(&self, name: &str) -> Result<(Chunks, Option<u64>), OpenError> {
         let file = self.disk.open(name).map_err(OpenError::io("read", name))?;
         snapshot::read(&*file).map_err(|fault| fault.of(&*self.disk, name))
     }

@@ -106,10 +106,15 @@ struct Everything {
 }
 
 fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
+    everything_with(disk, &mut Vec::new())
+}
+
+fn everything_with(disk: &FakeDisk, remarks: &mut Vec<String>) -> Result<Everything, OpenError> {
     let mut numbers = Numbers::default();
     let store = Store::open(Arc::new(disk.clone()), &FromOne)?;
     let snapshot = store.snapshots().newest()?;
     Journal::open(&store, SEGMENT_BYTES, |payload| numbers.visit(payload))?;
+    *remarks = store.remarks();
     Ok(Everything { identity: store.identity(), snapshot, numbers })
 }
 

@@ -49,6 +49,25 @@ async fn a_port_that_is_taken_is_named_with_its_option() {
 }
 
 #[tokio::test]
+async fn a_damaged_member_is_told_how_to_come_back_empty_and_a_lone_node_to_restore_a_backup() {
+    let mut cluster = Cluster::start().await;
+    cluster.leader().await;
+    let (address, server) = (cluster.0[0].peer_address(), &mut cluster.0[2]);
+    server.stop().await.unwrap();
+    let file = server.options.data.join("IDENTITY");
+    std::fs::write(&file, "nothing").unwrap();
+    let sentence = server.try_start().await.unwrap_err().to_string();
+    for command in ["baton member remove c", &format!("--join {address}"), "baton member add c"] {
+        assert!(sentence.contains(&format!("{command}`")), "{sentence}");
+    }
+    assert!(sentence.contains(" IDENTITY is damaged at byte 0: "), "{sentence}");
+
+    server.options.peers = None;
+    let sentence = server.try_start().await.unwrap_err().to_string();
+    assert!(sentence.ends_with("; restore a backup of the data folder"), "{sentence}");
+}
+
+#[tokio::test]
 async fn servers_with_other_lists_are_refused() {
     let mut cluster = Cluster::new();
     let Beginning::Cluster(list) = &mut cluster.0[2].peers().beginning else { panic!("a list") };

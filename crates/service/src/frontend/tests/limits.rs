@@ -32,6 +32,9 @@ fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     node.hears(2, open(8));
     let ended = ToClient::Ended { reason: EndReason::LowSpace, message };
     assert_eq!(node.said(), [say(2, ended), close(2, Closing::Ended)]);
+    // A node of a cluster tells its name, because followers pass the refusal on.
+    node.frontend.is_called("b".to_owned());
+    assert_eq!(node.frontend.low_space(), "node b has too little free space: 98 MiB, and it needs 100 MiB");
     // An existing session goes on, and may release.
     node.stream(3);
     node.hears(3, ToServer::Open(resume(9, 2)));

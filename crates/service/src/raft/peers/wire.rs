@@ -368,6 +368,8 @@ pub struct NodeStatus {
     pub voted_for: u64,
     /// The longest sync of its log in the last ten to twenty seconds.
     pub sync_ms: u64,
+    /// Free bytes for its data folder. None if the system does not tell.
+    pub free_bytes: Option<u64>,
 }
 
 /// The frames of a connection for a snapshot, all from the dialling side.

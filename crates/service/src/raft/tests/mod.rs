@@ -17,6 +17,7 @@ mod refusals;
 mod rounds;
 mod slow_disk;
 mod snapshots;
+mod space;
 mod versions;
 mod words;
 mod writer;
@@ -134,7 +135,9 @@ async fn openraft_s_own_suite_passes() {
 type Everything = (Option<Vote>, Option<LogId>, Vec<LogEntry>, Option<LogId>, State);
 
 async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
-    let Parts { mut log, shared, .. } = Parts::open(Arc::new(disk.clone()), options())?;
+    // Damage that is repaired is told.
+    let options = Options { warn: Arc::new(|_: &str| ()), ..options() };
+    let Parts { mut log, shared, .. } = Parts::open(Arc::new(disk.clone()), options)?;
     let (applied, state) = {
         let replica = shared.read();
         (replica.applied, replica.state.clone())

@@ -82,7 +82,7 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
 #[test]
 fn whoever_starts_the_server_is_told_that_there_is_no_way_back_once() {
     let disk = version_1();
-    let remarks = || Store::open(Arc::new(disk.clone()), &FromOne).unwrap().remarks().to_vec();
+    let remarks = || Store::open(Arc::new(disk.clone()), &FromOne).unwrap().remarks();
     let migrated = "the data folder had data format 1 and now has 2: the version that wrote it cannot open it any more";
     // The folder is not complete before its log is open. If a start ends before that, the next start shows the remark
     // again.

@@ -1,10 +1,11 @@
 //! Snapshots: two copies, the newest counts, and a failed write leaves none.
 
+use super::super::remarks::Remarks;
 use super::super::{Files, Snapshots};
 use super::*;
 
 fn snapshots(disk: &FakeDisk) -> Snapshots {
-    Snapshots::new(Arc::new(disk.clone()), Files::default())
+    Snapshots::new(Arc::new(disk.clone()), Files::default(), Remarks::default())
 }
 
 fn name(index: u64) -> String {

@@ -1,0 +1,111 @@
+//! Whether a server, with its cluster, grants locks now: for scripts and probes. Everything here is pure.
+
+use super::view::{Cluster, Member, whole};
+use crate::output::shown;
+use crate::view::{Status, size};
+
+/// Fails with a sentence that says why no lock may be granted now, or soon.
+pub fn check(status: &Status) -> Result<(), String> {
+    match (&status.group, &status.cluster) {
+        (Some(group), _) if !group.serves => Err("the member that answers does not serve".to_owned()),
+        (Some(_), _) => Ok(()),
+        (None, Some(cluster)) => check_cluster(cluster),
+        (None, None) if status.role != "leader" => {
+            Err(format!("the server is no leader, but a {}", shown(&status.role)))
+        }
+        (None, None) if status.low_space => {
+            Err(format!("the server has too little free space{}", free(status.free_bytes)))
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+fn check_cluster(cluster: &Cluster) -> Result<(), String> {
+    let leader = cluster.members.iter().find(|member| Some(member.id) == cluster.leader);
+    let Some(leader) = leader else {
+        let why = cluster.no_leader.as_deref().unwrap_or("the answering node does not know the one that leads");
+        return Err(format!("there is no leader: {}", whole(why)));
+    };
+    let name = shown(&leader.name);
+    if leader.says.as_ref().is_none_or(|says| says.role != "leader") {
+        return Err(format!("{name} leads, as far as the answering node knows, but does not confirm that"));
+    }
+    let voters: Vec<&Member> = cluster.members.iter().filter(|member| member.voter).collect();
+    let needed = voters.len() / 2 + 1;
+    let follows = |voter: &&&Member| voter.says.as_ref().is_some_and(|says| says.leader == Some(leader.id));
+    let following: Vec<&Member> = voters.iter().filter(follows).copied().collect();
+    if following.len() < needed {
+        let (count, all) = (following.len(), voters.len());
+        return Err(format!("{count} of {all} voters answer and follow {name}, and {needed} are needed"));
+    }
+    if leader.low_space {
+        return Err(format!("{name}, which leads, has too little free space{}", free(leader.free_bytes)));
+    }
+    let low: Vec<String> = following.iter().filter(|voter| voter.low_space).map(|voter| shown(&voter.name)).collect();
+    match following.len() - low.len() < needed {
+        true => Err(format!("too few voters have enough free space: {} have too little", low.join(", "))),
+        false => Ok(()),
+    }
+}
+
+fn free(bytes: Option<u64>) -> String {
+    bytes.map(|bytes| format!(": {}", size(bytes))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_types::views;
+
+    use super::*;
+
+    fn member(id: u64, name: &str, leads: bool) -> views::Member {
+        let role = if leads { "leader" } else { "follower" }.to_owned();
+        let free_bytes = Some(id << 20);
+        views::Member { id, name: name.into(), is_voter: true, role, leader: Some(1), free_bytes, ..Default::default() }
+    }
+
+    fn silent(member: &mut views::Member) {
+        (member.role, member.leader, member.error) = (String::new(), None, "refused".into());
+    }
+
+    /// The verdict on three nodes after a change.
+    fn checked(change: impl Fn(&mut views::Cluster)) -> Result<(), String> {
+        let members = vec![member(1, "a", true), member(2, "b", false), member(3, "c", false)];
+        let mut cluster = views::Cluster { leader: Some(1), members, ..Default::default() };
+        change(&mut cluster);
+        check(&Status::from(views::Status { node: 2, cluster: Some(cluster), ..Default::default() }))
+    }
+
+    #[test]
+    fn a_cluster_with_a_leader_a_majority_and_space_is_well() {
+        assert_eq!(checked(|_| ()), Ok(()));
+        assert_eq!(checked(|seen| silent(&mut seen.members[2])), Ok(()));
+        assert_eq!(checked(|seen| seen.members[1].low_space = true), Ok(()), "two others have enough");
+    }
+
+    #[test]
+    fn a_sentence_says_why_locks_may_not_be_granted() {
+        let says = |change: fn(&mut views::Cluster)| checked(change).unwrap_err();
+        let no_leader = says(|seen| (seen.leader, seen.no_leader) = (None, "it waits for b".into()));
+        assert_eq!(no_leader, "there is no leader: it waits for b");
+        let gone = says(|seen| silent(&mut seen.members[0]));
+        assert_eq!(gone, "a leads, as far as the answering node knows, but does not confirm that");
+        let alone = says(|seen| seen.members[1..].iter_mut().for_each(silent));
+        assert_eq!(alone, "1 of 3 voters answer and follow a, and 2 are needed");
+        assert_eq!(says(|seen| seen.members[0].low_space = true), "a, which leads, has too little free space: 1.0 MiB");
+        let low = says(|seen| seen.members[1..].iter_mut().for_each(|member| member.low_space = true));
+        assert_eq!(low, "too few voters have enough free space: b, c have too little");
+    }
+
+    #[test]
+    fn a_server_without_a_cluster_is_judged_by_its_own_words() {
+        let says = |status| check(&Status::from(status));
+        let leads = views::Status { role: "leader".into(), ..Default::default() };
+        assert_eq!(says(leads.clone()), Ok(()));
+        let low = views::Status { low_space: true, free_bytes: Some(3 << 20), ..leads };
+        assert_eq!(says(low), Err("the server has too little free space: 3.0 MiB".to_owned()));
+        let group = |serves| Some(views::Group { serves, ..Default::default() });
+        let member = |serves| says(views::Status { group: group(serves), ..Default::default() });
+        assert_eq!((member(true), member(false).is_err()), (Ok(()), true));
+    }
+}
