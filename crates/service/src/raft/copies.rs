@@ -1,9 +1,11 @@
 //! Finds another process with the id of this node: one of the two data folders is a copy of the other.
 //!
 //! Two such processes would be one voter twice. Of the two, the one ends that does not run at the address in the
-//! membership: a node asks there who answers, every few seconds, and when it meets another process with its id. If no node
-//! answers there, the process ends that has found the other at a member's or listed address. It ends as well if another
-//! member refuses it, because that member has asked at the address.
+//! membership: a node asks there who answers, every few seconds, and when it meets another process with its id. If nobody is
+//! there, the process ends that has found the other at a member's or listed address, or that another member refuses.
+//!
+//! A process that answers at its address never ends, even if a member refuses it: that member may know an earlier address.
+//! And no process ends while it cannot know who is at its address.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::node::Node;
-use super::peers::{Peers, Purpose, Refusal};
+use super::peers::{LinkError, Peers, Purpose, Refusal};
 
 /// The pause between two questions at the own address.
 const EVERY: Duration = Duration::from_secs(2);
@@ -37,19 +39,22 @@ enum There {
     /// This process.
     Own,
     Another(String),
-    /// Another node, or none; or the address is not known.
+    /// Another node, or none; or the membership has no address.
     Nobody,
+    /// It did not answer in time, or did not say who it is.
+    Unknown,
 }
 
 /// Why this process must end, as a sentence. None: it goes on.
 fn decide(node: u64, met: Option<&Meeting>, there: &There) -> Option<String> {
     let address = match (met, there) {
-        (Some(Meeting::Refused(refusal)), _) => {
-            return Some(format!("another member refuses this process, and says about it: {refusal}"));
-        }
+        (_, There::Own | There::Unknown) => return None,
         (_, There::Another(address)) => format!("{address}, the address of this node in the cluster"),
         (Some(Meeting::At(address)), There::Nobody) => address.clone(),
-        (Some(Meeting::At(_) | Meeting::Heard) | None, There::Own | There::Nobody) => return None,
+        (Some(Meeting::Refused(refusal)), There::Nobody) => {
+            return Some(format!("another member refuses this process, and says about it: {refusal}"));
+        }
+        (Some(Meeting::Heard) | None, There::Nobody) => return None,
     };
     Some(format!(
         "another process with the id of this node ({node}) answers at {address}: the data folder of one is a copy of the \
@@ -65,7 +70,8 @@ async fn there(peers: &Peers) -> There {
     match timeout(ANSWER_MAX, peers.introduce(&address, &ours)).await {
         Ok(Ok(theirs)) if theirs.node == node && theirs.start == ours.start => There::Own,
         Ok(Ok(theirs)) if theirs.node == node => There::Another(address),
-        _ => There::Nobody,
+        Ok(Ok(_) | Err(LinkError::Unreachable { .. })) => There::Nobody,
+        Ok(Err(_)) | Err(_) => There::Unknown,
     }
 }
 
@@ -130,7 +136,9 @@ mod tests {
             );
         }
         assert_eq!((ends(None, There::Nobody), ends(heard, There::Nobody)), (None, None));
-        assert!(ends(at, There::Nobody).unwrap().contains("answers at b:1: "));
-        assert!(ends(refused, There::Own).unwrap().starts_with("another member refuses this process"));
+        assert!(ends(at.clone(), There::Nobody).unwrap().contains("answers at b:1: "));
+        assert!(ends(refused.clone(), There::Nobody).unwrap().starts_with("another member refuses this process"));
+        assert_eq!(ends(refused.clone(), There::Own), None, "the member may know an earlier address");
+        assert_eq!((ends(refused, There::Unknown), ends(at, There::Unknown)), (None, None), "its own address is slow");
     }
 }

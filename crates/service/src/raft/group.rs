@@ -9,7 +9,7 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use openraft::{ChangeMembers, Raft, RaftMetrics, ServerState};
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::timeout;
 
 use super::errors::MemberError;
@@ -20,7 +20,6 @@ use super::peers::{Confirmed, Peers, in_ms};
 use super::rounds::{Confirmation, Rounds};
 use super::types::{Membership as StoredMembership, TypeConfig};
 use crate::format::record::NodeRecord;
-use crate::store::Disk;
 
 /// The time that a majority has to confirm a change. The change goes on after it.
 const CHANGE_MAX: Duration = Duration::from_secs(10);
@@ -40,7 +39,8 @@ pub struct Group {
     pub rounds: Rounds,
     /// How long syncs of the log took lately.
     pub syncs: Arc<Recent>,
-    pub disk: Arc<dyn Disk>,
+    /// Free bytes for the data folder, as last seen. A disk that hangs may not answer, so only a thread of its own asks it.
+    pub free: watch::Receiver<Option<u64>>,
     /// Held while the members change.
     pub changing: Arc<tokio::sync::Mutex<()>>,
     /// The cluster that has called this node since it started, while it was empty. Held while the node becomes part of

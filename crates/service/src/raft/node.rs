@@ -34,7 +34,7 @@ use super::rounds::Rounds;
 use super::snapshot::Kept;
 use super::types::{Applied, Encoded, LogId, TypeConfig};
 use super::votes::Votes;
-use super::{copies, leadership, records};
+use super::{copies, leadership, records, space};
 use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
 use crate::replica::{Leadership, Role, Status};
@@ -229,13 +229,15 @@ impl Node {
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), peers.clone(), alone, retention, evictor));
         let (changing, adopted) = (Arc::default(), Arc::default());
+        let (free_told, free) = watch::channel(disk.free_bytes().ok());
+        tasks.spawn(space::look(disk.clone(), free_told, alive.clone()));
         let group = {
-            let (raft, disk) = (raft.clone(), disk.clone());
-            Group { raft, peers, timing, rounds, syncs, disk, changing, adopted }
+            let raft = raft.clone();
+            Group { raft, peers, timing, rounds, syncs, free, changing, adopted }
         };
         tasks.spawn(group.clone().watch_pace());
         tasks.spawn(group.clone().watch_space());
-        tasks.spawn(group.clone().confirm_at_each_heartbeat());
+        tasks.spawn(group.clone().confirm_again_and_again());
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
         let (overflow, overflown) = mpsc::unbounded_channel();
@@ -482,8 +484,7 @@ pub(super) fn node_status(group: &Group) -> NodeStatus {
         leader: metrics.current_leader,
         voted_for: metrics.vote.leader_id.voted_for,
         sync_ms: peers::in_ms(group.syncs.longest()),
-        // The status is for people. Without a number the server writes until a write fails.
-        free_bytes: group.disk.free_bytes().ok(),
+        free_bytes: *group.free.borrow(),
     }
 }
 

@@ -3,13 +3,14 @@
 //! A round succeeds when a majority of the voters, in both halves of a joint membership, has confirmed that its vote is
 //! the leader's. Each voter answers from inside its Raft core, after the question has arrived. So when the round began, no
 //! node with a higher term led: its voters would have answered with their newer vote. The answer waits for no disk, because
-//! a vote is durable before it counts for anybody.
+//! a voter has its vote on disk before the candidate hears of it.
 //!
 //! **Invariant: a round counts only answers to its own questions.** The number of the call matches them on each connection.
 //! openraft's own clock is no substitute: it matches answers to appends by log id, so an old answer counts for an append
 //! that was sent later.
 //!
-//! The leader begins a round at each heartbeat. While none succeeds it may be deposed: see [`super::leadership`].
+//! The leader begins one round after the other, with a heartbeat between them. While none succeeds it may be deposed: see
+//! [`super::leadership`].
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -182,8 +183,8 @@ impl Group {
         matches!(answer, Ok(Answer::Follows(true)))
     }
 
-    /// Begins a round at each heartbeat while this node leads others.
-    pub(super) async fn confirm_at_each_heartbeat(self) {
+    /// Begins one round after the other while this node leads others.
+    pub(super) async fn confirm_again_and_again(self) {
         let mut metrics = self.raft.server_metrics();
         loop {
             let leads_others = {
@@ -213,8 +214,9 @@ impl Node {
     pub async fn read_index(&self) -> Result<(), ReadError> {
         let Timing { election_max, .. } = self.group.timing;
         let wait = || self.group.raft.wait(Some(election_max));
-        let term = self.group.claim().await?.term();
-        if self.group.claim().await?.own_commit().is_none() {
+        let claim = self.group.claim().await?;
+        if claim.own_commit().is_none() {
+            let term = claim.term();
             let is_over = |metrics: &Metrics| {
                 let commit = metrics.local_committed.map(|commit| commit.leader_id.term);
                 metrics.current_term != term || commit == Some(term)

@@ -5,10 +5,13 @@
 //! without room begins no election that a voter with room can win.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use openraft::ServerState;
+use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tracing::info;
 
@@ -16,12 +19,12 @@ use super::errors::MemberError;
 use super::group::{Group, Metrics, name};
 use super::members::STATUS_MAX;
 use super::peers::{Answer, Limiter, NodeStatus, Request};
-use crate::store::FREE_BYTES_MIN;
+use crate::store::{Disk, FREE_BYTES_MIN};
 
 /// A node has room if it has this much. So a disk that fills slowly is noticed before anything is refused.
 const ROOM_MIN: u64 = 2 * FREE_BYTES_MIN;
 
-/// How often a node looks at its disk.
+/// How often a node looks at its disk, and at its part in the group.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Without a leader for this many election timeouts, a node without room may begin an election after all: a voter with
@@ -65,12 +68,25 @@ pub(super) fn little_space(free: u64) -> Option<String> {
     })
 }
 
-impl Group {
-    fn free_bytes(&self) -> Option<u64> {
-        // If the disk does not tell its free space, the server writes until a write fails.
-        self.disk.free_bytes().ok()
+/// Looks at the disk again and again, on a thread that may wait for the disk. `alive` is dropped after the last look.
+pub(super) async fn look(disk: Arc<dyn Disk>, tell: watch::Sender<Option<u64>>, alive: mpsc::Sender<()>) {
+    loop {
+        sleep(LOOK_EVERY).await;
+        let (disk, alive) = (disk.clone(), alive.clone());
+        let looking = spawn_blocking(move || {
+            // If the disk does not tell its free space, the server writes until a write fails.
+            let free = disk.free_bytes().ok();
+            drop(disk);
+            drop(alive);
+            free
+        });
+        // An error means that the node stops.
+        let Ok(free) = looking.await else { return };
+        tell.send_if_modified(|told| std::mem::replace(told, free) != free);
     }
+}
 
+impl Group {
     /// What the other voters say about themselves, those that answer.
     async fn voters_say(&self, metrics: &Metrics) -> Vec<(u64, NodeStatus)> {
         let membership = &metrics.membership_config;
@@ -94,7 +110,7 @@ impl Group {
 
     /// Refuses a successor that would hand the leadership back at once.
     pub(super) async fn check_room(&self, to: u64) -> Result<(), MemberError> {
-        let (metrics, own) = (self.metrics(), self.free_bytes());
+        let (metrics, own) = (self.metrics(), *self.free.borrow());
         let says = self.voters_say(&metrics).await.into_iter().find(|(id, _)| *id == to);
         match says.and_then(|(_, says)| says.free_bytes) {
             Some(free) if is_roomier(own, free) => {
@@ -110,7 +126,7 @@ impl Group {
         let (mut limiter, mut led_at) = (Limiter::default(), Instant::now());
         loop {
             sleep(LOOK_EVERY).await;
-            let (metrics, own) = (self.metrics(), self.free_bytes().unwrap_or(u64::MAX));
+            let (metrics, own) = (self.metrics(), self.free.borrow().unwrap_or(u64::MAX));
             let heard = metrics.current_leader.and_then(|leader| self.peers.last_append(leader));
             if metrics.state == ServerState::Leader || heard.is_some_and(|ago| ago <= self.timing.election_max) {
                 led_at = Instant::now();

@@ -88,14 +88,15 @@ impl Votes {
         Ok(Votes { known, file: tokio::sync::Mutex::new(Some(Arc::new(voted))), fatal, alive })
     }
 
-    /// Refuses a vote of another start of the node than the one that has it. `leads`: the sender says that it leads.
-    pub fn check(&self, vote: Vote, (node, start): (u64, u64), leads: bool) -> Result<(), Refused> {
+    /// Refuses a vote of another start of the node than the one that has it. Its term was checked before.
+    pub fn check(&self, vote: Vote, (node, start): (u64, u64)) -> Result<(), Refused> {
         if vote.node != node {
             return Err(format!("it is node {node}, and sends a vote for node {}", vote.node));
         }
         let (mut known, asked) = (self.known(), Cast { term: vote.term, node: vote.node, start });
         known.check(asked)?;
-        if leads && known.leads.is_none_or(|leads| leads.term < asked.term) {
+        // The sender says that it leads.
+        if vote.committed && known.leads.is_none_or(|leads| leads.term < asked.term) {
             known.leads = Some(asked);
         }
         Ok(())

@@ -155,7 +155,7 @@ pub(super) fn version(file: &dyn DiskFile) -> Result<u32, Fault> {
 /// The header, the first byte that is damaged in one of its copies, and the offset of the second copy of the snapshot.
 fn read_header(file: &dyn DiskFile) -> Result<(Header, Option<u64>, u64), Fault> {
     let half = file.length().map_err(Fault::Io)? / 2;
-    match either(file, [0, half], HEADER_BYTES, |bytes| Header::decode(bytes)) {
+    match either(file, [0, half], HEADER_BYTES, Header::decode) {
         Some((header, _)) if header.version > VERSION => Err(Fault::Newer { version: header.version }),
         Some((header, damage)) => Ok((header, damage, half)),
         None => Err(Fault::Damaged { offset: 0, what: "both copies of the snapshot's header are damaged" }),

@@ -67,6 +67,11 @@ pub fn is_acceptable(vote: Vote, own: Vote) -> bool {
     }
 }
 
+/// Checks the vote of any request.
+pub fn vote(from: u64, own: Vote, vote: Vote) -> Result<(), Unfit> {
+    sender("a request", from, own, vote)
+}
+
 /// Checks an append. Returns what of it is known to be committed: openraft would apply beyond the entries that it has if the
 /// term of `commit` were wrong, so this is an entry of the append itself, or one before it.
 pub fn append(

@@ -1,4 +1,4 @@
-//! The one place where the requests of peers are checked before Raft sees them.
+//! Checks the requests of peers before Raft sees them. `network.rs` checks their answers.
 
 use openraft::async_runtime::WatchReceiver;
 use openraft::raft::AppendEntriesRequest;
@@ -51,9 +51,19 @@ impl Guard {
         Ok(Candidacy { is_transfer: candidacy.is_transfer && self.votes(from), ..candidacy })
     }
 
-    pub fn transfer(&self, from: u64, transfer: &Transfer) -> Result<(), LinkError> {
+    /// Checks the vote of any request: its sender and its term.
+    pub fn vote(&self, from: u64, vote: Vote) -> Result<(), LinkError> {
+        Ok(check::vote(from, self.history.vote(self.group.id()), vote)?)
+    }
+
+    /// Returns a sentence if the transfer comes too late, or to a node without a vote.
+    pub fn transfer(&self, from: u64, transfer: &Transfer) -> Result<Result<(), String>, LinkError> {
         let me = self.group.id();
-        Ok(check::transfer(from, self.history.vote(me), (me, self.votes(me)), transfer)?)
+        match check::transfer(from, self.history.vote(me), (me, self.votes(me)), transfer) {
+            Ok(()) => Ok(Ok(())),
+            Err(late @ (Unfit::NotLeader | Unfit::NoVote)) => Ok(Err(late.to_string())),
+            Err(unfit) => Err(unfit.into()),
+        }
     }
 
     /// If this node and an elected leader contradict each other about committed entries, one of the two must not go on. A

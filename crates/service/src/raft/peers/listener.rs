@@ -239,7 +239,7 @@ impl Door {
                         heard.append_now();
                         is_fresh = fresh(append, &mut sent);
                     }
-                    let mut work = match self.check_vote(theirs, &request) {
+                    let mut work = match self.check_vote(theirs, &request)? {
                         Ok(()) => self.work(theirs, id, request, is_fresh)?,
                         Err(sentence) => Box::pin(std::future::ready(Reply { id, answer: Answer::Failed(sentence) })),
                     };
@@ -272,16 +272,18 @@ impl Door {
         }
     }
 
-    /// Refuses a vote of another process than the one that has this node's vote of the term, or leads in it.
-    fn check_vote(&self, theirs: &Hello, request: &Request<'_>) -> Result<(), Refused> {
-        let (vote, leads) = match request {
-            Request::Append(append) | Request::Heartbeat(append) => (append.vote, true),
-            Request::Round { vote } => (*vote, true),
-            Request::Vote(candidacy) | Request::PreVote(candidacy) => (candidacy.vote, false),
-            Request::Transfer(transfer) => (transfer.from, true),
-            Request::Status | Request::Announced | Request::Update { .. } | Request::Remarks => return Ok(()),
+    /// Refuses a vote of another process than the one that has this node's vote of the term, or leads in it. Fails if the
+    /// vote is impossible.
+    fn check_vote(&self, theirs: &Hello, request: &Request<'_>) -> Result<Result<(), Refused>, LinkError> {
+        let vote = match request {
+            Request::Append(append) | Request::Heartbeat(append) => append.vote,
+            Request::Round { vote } => *vote,
+            Request::Vote(candidacy) | Request::PreVote(candidacy) => candidacy.vote,
+            Request::Transfer(transfer) => transfer.from,
+            Request::Status | Request::Announced | Request::Update { .. } | Request::Remarks => return Ok(Ok(())),
         };
-        self.votes.check(vote, (theirs.node, theirs.start), leads)
+        self.guard.vote(theirs.node, vote)?;
+        Ok(self.votes.check(vote, (theirs.node, theirs.start)))
     }
 
     /// `fresh`: see [`fresh`]. Fails if the request is malformed: the connection cannot be used any more.
@@ -348,7 +350,10 @@ impl Door {
                 })
             }
             Request::Transfer(transfer) => {
-                self.guard.transfer(from, &transfer)?;
+                if let Err(sentence) = self.guard.transfer(from, &transfer)? {
+                    let answer = Answer::Transferred(Err(sentence));
+                    return Ok(Box::pin(std::future::ready(Reply { id, answer })));
+                }
                 let wire::Transfer { from, to, last } = transfer;
                 let rpc = TransferLeaderRequest::new(Vote::from(from), to, last.map(LogId::from));
                 Box::pin(async move {
@@ -395,7 +400,7 @@ impl Door {
         let state = self.restore(received).await?;
         // The log has grown meanwhile.
         self.guard.snapshot(from, vote, &meta)?;
-        self.votes.check(vote, (from, start), true).map_err(LinkError::Failed)?;
+        self.votes.check(vote, (from, start)).map_err(LinkError::Failed)?;
         if last.is_some_and(|last| self.guard.history.has_agreed(vote, last)) {
             // Raft has got these entries from the same leader, and expects no snapshot of them.
             return Ok(vote);
@@ -452,7 +457,8 @@ async fn heartbeat(
     if let Poll::Ready(answer) = poll!(&mut appended) {
         return answer;
     }
-    // Raft's core handles this call after the append. A refusal is there by then; an acceptance may wait for the disk.
+    // Raft's core handles this call after the append. A refusal is there by then, unless a snapshot is being installed; then
+    // the next append is refused. An acceptance may wait for the disk.
     let ours = raft.with_raft_state(|state| record::Vote::from(*state.vote_ref())).await;
     match (poll!(&mut appended), ours) {
         (Poll::Ready(answer), _) => answer,

@@ -350,7 +350,10 @@ impl Peers {
         match &dialled {
             Ok(link) if is_copy(&link.theirs) => self.meet(Meeting::At(address.to_owned())),
             Err(LinkError::RefusedByPeer(Refusal::Copy { .. })) => self.meet(Meeting::At(address.to_owned())),
-            Err(LinkError::RefusedByPeer(refusal @ Refusal::Second { .. })) => {
+            // Only a member can know, and only about this node.
+            Err(LinkError::RefusedByPeer(refusal @ Refusal::Second { node, .. }))
+                if *node == ours.node && ours.purpose != Purpose::Introduction =>
+            {
                 self.meet(Meeting::Refused(refusal.clone()));
             }
             _ => {}
