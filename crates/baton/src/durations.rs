@@ -33,12 +33,11 @@ fn parse(text: &str) -> Option<Duration> {
 /// In the largest unit that needs no fraction.
 fn shown(time: Duration) -> String {
     let ms = time.as_millis();
-    match ms {
-        0 => "0s".to_owned(),
-        _ if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
-        _ if ms % 60_000 == 0 => format!("{}m", ms / 60_000),
-        _ if ms % 1_000 == 0 => format!("{}s", ms / 1_000),
-        _ => format!("{ms}ms"),
+    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    match units.into_iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", ms / unit),
+        None if ms == 0 => "0s".to_owned(),
+        None => format!("{ms}ms"),
     }
 }
 

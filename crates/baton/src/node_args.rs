@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use baton_client::address_hint;
 use baton_service::raft::Timing;
 use baton_service::server::{Beginning, PeerOptions};
 
@@ -77,7 +78,9 @@ impl NodeArgs {
 pub fn listening(text: &str, example: &str) -> Result<SocketAddr, Failure> {
     let resolved = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     resolved.ok_or_else(|| {
-        Failure::bad_input(format!("{text:?} is not an address to listen on; it must be host:port, such as {example}"))
+        let hint = address_hint(text);
+        let right = format!("it must be host:port, such as {example}{hint}");
+        Failure::bad_input(format!("{text:?} is not an address to listen on; {right}"))
     })
 }
 
@@ -98,8 +101,9 @@ pub fn address(text: &str) -> Result<String, String> {
         let is_host = !host.is_empty() && !host.contains([' ', '/', ',', '=']);
         is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
-    if !is_address {
-        return Err(format!("{text:?} is not an address; it must be host:port"));
+    let hint = address_hint(text);
+    if !is_address || !hint.is_empty() {
+        return Err(format!("{text:?} is not an address; it must be host:port{hint}"));
     }
     if text.parse().is_ok_and(|address: SocketAddr| address.ip().is_unspecified()) {
         return Err(format!("nobody can connect to {text}; name an address of one machine"));
@@ -155,6 +159,17 @@ mod tests {
         assert_eq!(refused("a=h:0"), "\"h:0\" is not an address; it must be host:port");
         assert_eq!(refused("a=0.0.0.0:1"), "nobody can connect to 0.0.0.0:1; name an address of one machine");
         assert!(refused("a=[::]:1").starts_with("nobody can connect to [::]:1"));
+    }
+
+    #[test]
+    fn an_ipv6_address_without_brackets_is_told_about_them() {
+        let hint = "; an IPv6 address stands in brackets, such as [::1]:7420";
+        let told = address("::1:25581").unwrap_err();
+        assert_eq!(told, format!("\"::1:25581\" is not an address; it must be host:port{hint}"));
+        let told = listening("::x:25581", "127.0.0.1:7420").unwrap_err().message;
+        assert!(told.ends_with(&format!("such as 127.0.0.1:7420{hint}")), "{told}");
+        assert!(!listening("nowhere", "127.0.0.1:7420").unwrap_err().message.contains("brackets"));
+        assert_eq!(listening("[::1]:25581", "").ok(), "[::1]:25581".parse().ok());
     }
 
     #[test]

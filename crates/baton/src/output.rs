@@ -124,7 +124,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = row
             .iter()
             .zip(&widths)
-            .map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.chars().count()))
+            .map(|(cell, width)| cell.clone() + &" ".repeat(width.saturating_sub(columns_of(cell))))
             .collect();
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
@@ -165,26 +165,41 @@ fn fitting(mut widths: Vec<usize>) -> Vec<usize> {
 
 /// The lines of a cell in a column of this width. A longer word is broken, after a hyphen if it has one there.
 fn cell_lines(cell: &str, width: usize) -> Vec<String> {
-    if cell.chars().count() <= width {
+    if columns_of(cell) <= width {
         return vec![cell.to_owned()];
     }
     let broken = |line: String| -> Vec<String> {
-        let (mut parts, mut rest) = (Vec::new(), line.chars().collect::<Vec<char>>());
-        while rest.len() > width {
-            let hyphen = rest[..width].iter().rposition(|char| *char == '-').filter(|at| *at > 0);
-            let after = rest.split_off(hyphen.map_or(width, |at| at + 1));
-            parts.push(rest.into_iter().collect());
-            rest = after;
+        let (mut parts, mut rest) = (Vec::new(), line);
+        while columns_of(&rest) > width {
+            let fits = fitting_bytes(&rest, width);
+            if fits == rest.len() {
+                break;
+            }
+            let hyphen = rest[..fits].rfind('-').filter(|at| *at > 0);
+            let after = rest.split_off(hyphen.map_or(fits, |at| at + 1));
+            parts.push(std::mem::replace(&mut rest, after));
         }
-        parts.push(rest.into_iter().collect());
+        parts.push(rest);
         parts
     };
     wrapped(cell, width).into_iter().flat_map(broken).collect()
 }
 
+/// Number of columns that a text takes on a terminal. Chinese characters take two each.
+fn columns_of(text: &str) -> usize {
+    console::measure_text_width(text)
+}
+
+/// Number of bytes at the start of the text that fit into this many columns; at least one character.
+fn fitting_bytes(text: &str, width: usize) -> usize {
+    let ends = text.char_indices().map(|(at, char)| at + char.len_utf8());
+    let first = ends.clone().next().unwrap_or_default();
+    ends.take_while(|end| columns_of(&text[..*end]) <= width).last().unwrap_or(first)
+}
+
 fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(cell)).max();
     (0..columns).map(|column| width(column).unwrap_or_default()).collect()
 }
 
@@ -194,7 +209,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     for word in text.split_whitespace() {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => *line += &format!(" {word}"),
+            Some(line) if columns_of(line) + 1 + columns_of(word) <= width => *line += &format!(" {word}"),
             _ => lines.push(word.to_owned()),
         }
     }
@@ -210,7 +225,7 @@ pub fn folded(text: &str) -> String {
 /// Like [`folded`], for a terminal with so many columns.
 pub fn folded_to(text: &str, columns: usize) -> String {
     let fold = |line: &str| {
-        if line.chars().count() <= columns {
+        if columns_of(line) <= columns {
             return line.to_owned() + "\n";
         }
         let words = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
@@ -237,6 +252,16 @@ mod tests {
         assert!(lines[2].starts_with("   word") && lines[2].ends_with("word"), "{text}");
         assert_eq!(text.matches("word").count(), 30);
         assert_eq!(narrow_table(&[row(["a", "b", "c"])]), "a  b  c\n");
+    }
+
+    #[test]
+    fn a_wide_character_takes_two_columns() {
+        let row = |cells: [&str; 2]| cells.map(String::from).to_vec();
+        assert_eq!(table(&[row(["A", "B"]), row(["漢字", "1"]), row(["é", "2"])]), "A     B\n漢字  1\né     2\n");
+        assert_eq!(cell_lines("漢字漢字漢", 4), ["漢字", "漢字", "漢"]);
+        assert_eq!(cell_lines("漢字漢", 3), ["漢", "字", "漢"]);
+        assert_eq!(cell_lines("漢", 1), ["漢"], "it cannot be broken");
+        assert_eq!(wrapped("漢字 漢字 a", 9), ["漢字 漢字", "a"]);
     }
 
     #[test]

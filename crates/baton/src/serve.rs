@@ -77,6 +77,11 @@ const DESCRIPTORS_FOR_PEERS: u64 = 128;
 pub fn run(args: &Args) -> Outcome {
     let listen = listening(&args.listen, ADDRESS)?;
     let peers = args.node.options()?;
+    if peers.as_ref().is_some_and(|peers| peers.listen == listen && listen.port() > 0) {
+        return Err(Failure::bad_input(format!(
+            "--listen and --peer-listen are both {listen}; clients and other nodes need a port each"
+        )));
+    }
     let data = args.data.clone().or_else(|| Some(dirs::data_dir()?.join("baton")));
     let data = data.ok_or_else(|| Failure::bad_input("this user has no data folder; name one with --data DIR"))?;
     // At least two threads, because one may be waiting for the disk.

@@ -12,13 +12,22 @@ use crate::session::{Loss, ReleaseFailure, Wait, in_words};
 pub enum ConnectError {
     #[error("no server was named; name at least one as host:port")]
     NoServers,
-    #[error("{address:?} is not the address of a server; it must be host:port, such as 127.0.0.1:7420")]
+    #[error(
+        "{address:?} is not the address of a server; it must be host:port, such as 127.0.0.1:7420{}",
+        address_hint(address)
+    )]
     InvalidAddress { address: String },
     #[error("no server answered: {reasons}")]
     NoServer {
         /// One reason for each server, separated by semicolons.
         reasons: String,
     },
+}
+
+/// How an error about an address ends: a hint if this text is an IPv6 address without brackets, else nothing.
+pub fn address_hint(text: &str) -> &'static str {
+    let lacks_brackets = !text.starts_with('[') && !text.contains('/') && text.matches(':').count() > 1;
+    if lacks_brackets { "; an IPv6 address stands in brackets, such as [::1]:7420" } else { "" }
 }
 
 /// Why a call of [`Client`](crate::Client) failed.

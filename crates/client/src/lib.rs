@@ -101,6 +101,7 @@ pub use clock::BootTime;
 #[cfg(feature = "net")]
 pub use error::{
     AcquireError, CallError, CallRefusal, CloseError, ConnectError, InvalidName, NoRandomness, OpenError, ReleaseError,
+    address_hint,
 };
 #[cfg(feature = "net")]
 pub use guard::Guard;

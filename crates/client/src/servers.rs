@@ -274,6 +274,9 @@ mod tests {
             let error = Servers::parse([bad]).unwrap_err();
             assert_eq!(error, ConnectError::InvalidAddress { address: bad.to_owned() });
         }
+        let told = |address| Servers::parse([address]).unwrap_err().to_string();
+        assert!(told("::1:25581").ends_with("an IPv6 address stands in brackets, such as [::1]:7420"));
+        assert!(told("localhost").ends_with("it must be host:port, such as 127.0.0.1:7420"));
         assert_eq!(Servers::parse(Vec::<String>::new()).unwrap_err(), ConnectError::NoServers);
     }
 

@@ -83,7 +83,8 @@ pub struct Args {
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
     /// Exit status if the lock was not acquired
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1, value_parser = exit_status)]
+    #[arg(allow_negative_numbers = true)]
     conflict_exit_code: u8,
     /// Run CMD with the shell ($SHELL, or /bin/sh)
     #[arg(short, long = "command", value_name = "CMD", conflicts_with = "command")]
@@ -217,6 +218,10 @@ fn ttl(text: &str) -> Result<Duration, String> {
     durations::within("the time to live", text, Duration::from_millis(TTL_MS_MIN)..=Duration::from_millis(TTL_MS_MAX))
 }
 
+fn exit_status(text: &str) -> Result<u8, &'static str> {
+    text.parse().map_err(|_| "the exit status must be a whole number from 0 to 255")
+}
+
 fn permits(text: &str) -> Result<u32, String> {
     whole(text, 1..=PERMITS_MAX).ok_or(format!("a lock must have from 1 to {PERMITS_MAX} permits"))
 }
@@ -311,7 +316,7 @@ mod tests {
     #[test]
     fn a_number_that_cannot_be_is_told_what_would_be_right() {
         let timeout = "the timeout must be a duration, such as 500ms, 5s, 2m or 1h; a plain number is seconds";
-        let lines: [(&[&str], &str); 9] = [
+        let lines: [(&[&str], &str); 10] = [
             (&["-w", "inf"], timeout),
             (&["-w", "-1"], timeout),
             (&["--ttl", "-1"], "the time to live must be from 1s to 24h; a plain number is seconds"),
@@ -320,6 +325,7 @@ mod tests {
                 &["--linger", "2d"],
                 "--linger must be a duration, such as 500ms, 5s, 2m or 1h; a plain number is seconds",
             ),
+            (&["-E", "256"], "the exit status must be a whole number from 0 to 255"),
             (&["-k", "-1"], "a lock must have from 1 to 1000000 permits"),
             (&["-k", "1000001"], "a lock must have from 1 to 1000000 permits"),
             (&["--lock-delay", "-1"], "the lock-delay must be from 0s to 1h; a plain number is seconds"),

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::nodes::{Nodes, first_to_end, free_address, voters};
+use crate::nodes::{Nodes, ended, first_to_end, free_address, voters};
 
 #[test]
 fn options_that_make_no_sense_are_refused_before_anything_is_opened() {
@@ -33,6 +33,13 @@ fn options_that_make_no_sense_are_refused_before_anything_is_opened() {
         assert_eq!(status, Some(2), "{complaint}");
         assert!(complaint.contains(told), "{complaint}");
     }
+    let same = ["127.0.0.1:7521", "127.0.0.1:7521"];
+    let mut child = nodes.command("x", same[0], &["--peer-listen", same[1]]).spawn().unwrap();
+    assert_eq!(ended(&mut child), Some(2));
+    let mut complaint = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+    let told = "--listen and --peer-listen are both 127.0.0.1:7521; clients and other nodes need a port each";
+    assert_eq!(complaint, format!("baton: {told}\n"));
     assert!(!nodes.data("x").exists(), "nothing was opened");
 }
 
