@@ -4,6 +4,7 @@
 //! others there. But if the folder of a voter was set back to an older copy, it votes for a leader that lacks committed
 //! entries. That leader's entries would be taken for ours, or would replace entries that this node has applied.
 
+use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::log::Image;
@@ -15,14 +16,17 @@ use crate::format::record::{LogId, Vote};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Contradiction {
     #[error(
-        "entry {} is of term {ours} here and is committed, but node {leader}, which leads in term {term}, has one of term {} \
-         there: the data folder of a node was set back to an older copy, and entries that were acknowledged have been \
-         replaced, so the state of this node is not that of the leader; remove this node from the cluster, empty its folder, \
-         and add it again; what was acknowledged in the replaced entries is lost", id.index, id.term
+        "entry {} of term {} is committed here, but node {leader}, which leads in term {term}, has entry {} of term {}: the \
+         data folder of a node was set back to an older copy, and entries that were acknowledged have been replaced, so the \
+         state of this node is not that of the leader; remove this node from the cluster, empty its folder, and add it again; \
+         what was acknowledged in the replaced entries is lost", ours.index, ours.term, theirs.index, theirs.term
     )]
-    Decided { id: LogId, ours: u64, leader: u64, term: u64 },
-    #[error("it sent entry {} of term {}, but it has sent that entry with term {ours} before, as the same leader", id.index, id.term)]
-    Itself { id: LogId, ours: u64 },
+    Decided { ours: LogId, theirs: LogId, leader: u64, term: u64 },
+    #[error(
+        "it sent entry {} of term {}, but as the same leader it has sent entry {} of term {} before", theirs.index,
+        theirs.term, ours.index, ours.term
+    )]
+    Itself { ours: LogId, theirs: LogId },
 }
 
 /// The log of this node, for comparing. Clones share the same.
@@ -58,14 +62,20 @@ impl History {
             return Ok(());
         }
         let decided = image.decided();
-        for id in ids.filter(|id| Some(id.index) <= decided.max(agreed)) {
-            let Some(ours) = differs(&image, id) else { continue };
-            return Err(match Some(id.index) <= decided {
-                true => Contradiction::Decided { id, ours, leader: vote.node, term: vote.term },
-                false => Contradiction::Itself { id, ours },
-            });
+        for theirs in ids {
+            if let Some(ours) = decided.and_then(|upto| differs(&image, upto, theirs)) {
+                return Err(Contradiction::Decided { ours, theirs, leader: vote.node, term: vote.term });
+            }
+            if let Some(ours) = agreed.and_then(|upto| differs(&image, upto, theirs)) {
+                return Err(Contradiction::Itself { ours, theirs });
+            }
         }
         Ok(())
+    }
+
+    /// The first entry of the log with a term above this one.
+    pub fn first_above(&self, term: u64) -> Option<u64> {
+        self.log.image().first_above(term)
     }
 
     /// True if this node has acknowledged this entry to this leader, or one after it.
@@ -90,14 +100,18 @@ impl History {
     }
 }
 
-/// Our term of this entry if it is another one. Of purged entries the term of the last one is known, and the others have no
-/// higher one.
-fn differs(image: &Image, id: LogId) -> Option<u64> {
-    let purged = image.head.purged.filter(|purged| id.index <= purged.index);
-    match (image.term(id.index), purged) {
-        (Some(ours), _) => (ours != id.term).then_some(ours),
-        (None, Some(purged)) if id.index == purged.index => (purged.term != id.term).then_some(purged.term),
-        (None, Some(purged)) => (id.term > purged.term).then_some(purged.term),
-        (None, None) => None,
-    }
+/// An entry of ours that cannot be in a log with the entry `theirs`, among those up to `upto`. The terms of a log never fall.
+fn differs(image: &Image, upto: u64, theirs: LogId) -> Option<LogId> {
+    let index = theirs.index.min(upto);
+    let ours = match image.term(index) {
+        Some(term) => LogId { term, index },
+        // Of purged entries only the last one is known.
+        None => image.head.purged.filter(|purged| index <= purged.index)?,
+    };
+    let fits = match theirs.index.cmp(&ours.index) {
+        Ordering::Less => theirs.term <= ours.term,
+        Ordering::Equal => theirs.term == ours.term,
+        Ordering::Greater => theirs.term >= ours.term,
+    };
+    (!fits).then_some(ours)
 }

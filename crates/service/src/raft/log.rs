@@ -226,6 +226,13 @@ impl Image {
         self.on_disk.front().map_or(self.first, |run| run.first)
     }
 
+    /// The first entry with a term above this one.
+    pub fn first_above(&self, term: u64) -> Option<u64> {
+        let on_disk = self.on_disk.iter().find(|run| run.term > term).map(|run| run.first);
+        let at = self.entries.partition_point(|kept| kept.term <= term);
+        on_disk.or_else(|| (at < self.entries.len()).then(|| self.first + at as u64))
+    }
+
     /// The index of the first entry in memory, or of the next entry if none is in memory.
     pub fn first_in_memory(&self) -> u64 {
         self.first

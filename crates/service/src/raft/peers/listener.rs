@@ -405,6 +405,7 @@ impl Door {
             // Raft has got these entries from the same leader, and expects no snapshot of them.
             return Ok(vote);
         }
+        self.drop_conflicting(vote, last).await?;
         let snapshot = Snapshot { meta: checked, snapshot: Chunks::Restored(Box::new(state)) };
         let installed = self.group.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
         let theirs = installed.map_err(|stopped| LinkError::Failed(stopped.to_string()))?.vote.into();
@@ -412,6 +413,25 @@ impl Door {
             self.guard.history.agree(vote, last);
         }
         Ok(theirs)
+    }
+
+    /// Removes entries that the leader cannot have, because their terms are above that of a later entry in its snapshot. openraft
+    /// asserts in debug builds that there are none, and would not open a log in which they are left after a crash. To Raft this
+    /// is an append that conflicts with the first of them.
+    async fn drop_conflicting(&self, vote: record::Vote, last: Option<record::LogId>) -> Result<(), LinkError> {
+        let conflict = last.and_then(|last| {
+            let first = self.guard.history.first_above(last.term).filter(|index| *index < last.index)?;
+            Some(LogId::new_term_index(last.term, first))
+        });
+        if conflict.is_none() {
+            return Ok(());
+        }
+        let rpc =
+            AppendEntriesRequest { vote: vote.into(), prev_log_id: conflict, leader_commit: None, entries: Vec::new() };
+        match self.group.raft.append_entries(rpc).await {
+            Ok(_) => Ok(()),
+            Err(stopped) => Err(LinkError::Failed(stopped.to_string())),
+        }
     }
 
     /// Decodes a snapshot. Raft sees it only afterwards: it would stop if it could not install the snapshot.

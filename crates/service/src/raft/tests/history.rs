@@ -16,8 +16,8 @@ fn leader(term: u64) -> record::Vote {
 fn decided(history: &History, term: u64, ids: &[record::LogId]) -> Option<u64> {
     match history.compare(leader(term), 1, ids.iter().copied()) {
         Ok(()) => None,
-        Err(Contradiction::Decided { id, .. }) => Some(id.index),
-        Err(Contradiction::Itself { id, .. }) => panic!("{id:?}"),
+        Err(Contradiction::Decided { theirs, .. }) => Some(theirs.index),
+        Err(itself) => panic!("{itself}"),
     }
 }
 
@@ -32,6 +32,7 @@ async fn a_leader_must_have_what_is_committed_or_purged_here() {
     assert_eq!(decided(&history, 4, &[id(1, 0), id(1, 29), id(4, 30), id(4, 99)]), None, "the rest may be replaced");
     assert_eq!(decided(&history, 4, &[id(1, 0), id(2, 29)]), Some(29));
     assert_eq!(decided(&history, 4, &[id(0, 7)]), Some(7));
+    assert_eq!(decided(&history, 4, &[id(0, 99)]), Some(99), "it is after entry 29, and of an earlier term");
     assert_eq!(decided(&history, 2, &[id(2, 29)]), None, "Raft refuses a vote below the last one");
     assert_eq!(
         decided(&history, 3, &[id(2, 29)]),
@@ -84,8 +85,10 @@ async fn a_leader_may_not_take_back_what_this_node_has_acknowledged_to_it() {
     history.agree(leader(3), Some(id(3, 8)));
     history.agree(leader(3), Some(id(3, 4)));
     history.agree(leader(2), Some(id(2, 9)));
-    assert_eq!(compared(3, &[id(3, 7), id(3, 8), id(2, 9)]), Ok(()));
-    assert_eq!(compared(3, &[id(2, 8)]), Err(Contradiction::Itself { id: id(2, 8), ours: 3 }));
+    assert_eq!(compared(3, &[id(3, 7), id(3, 8), id(3, 9)]), Ok(()));
+    let before = Err(Contradiction::Itself { ours: id(3, 8), theirs: id(2, 9) });
+    assert_eq!(compared(3, &[id(2, 9)]), before, "after entry 8, and of an earlier term");
+    assert_eq!(compared(3, &[id(2, 8)]), Err(Contradiction::Itself { ours: id(3, 8), theirs: id(2, 8) }));
     assert_eq!(compared(4, &[id(2, 8)]), Ok(()), "another leader may");
     assert!(history.has_agreed(leader(3), id(3, 8)) && !history.has_agreed(leader(3), id(3, 9)));
     assert!(!history.has_agreed(leader(4), id(3, 8)));

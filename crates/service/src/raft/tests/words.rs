@@ -6,10 +6,12 @@ use tokio::time::timeout;
 
 use super::cluster::{LONG, Seat, all, applied, fill_sessions, leader, stop, trio};
 use super::*;
-use crate::format::record;
+use crate::format::record::{self, Record};
 use crate::format::snapshot::{self, SnapshotMeta};
 use crate::raft::peers::link::{self, Link};
-use crate::raft::peers::wire::{self, Answer, Call, Candidacy, Installed, Purpose, Reply, Request, SnapshotFrame};
+use crate::raft::peers::wire::{
+    self, Answer, Append, Appended, Call, Candidacy, Installed, Purpose, Reply, Request, SnapshotFrame,
+};
 
 /// The id of a node that no member knows.
 pub(super) const STRANGER: u64 = 99;
@@ -153,4 +155,32 @@ async fn a_node_ends_before_entries_that_it_has_applied_are_replaced() {
     assert!(why.contains("was set back to an older copy"), "{why}");
     assert_eq!(back.state().counts().sessions, sessions, "nothing of the others was applied");
     stop(others.into_iter().chain([back])).await;
+}
+
+/// A leader of term 9 has appended an entry at this node only. The next leader's log, and so its snapshot, goes on in term 5.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_replaces_entries_of_a_later_term_that_were_never_committed() {
+    let seat = Seat::new("new").await;
+    let node = seat.open(Beginning::Waits).await;
+    let nodes = [(STRANGER, NodeRecord::default())].into();
+    let membership = record::Membership { configs: vec![[STRANGER].into()], nodes };
+    let mut records = Vec::new();
+    let payload = record::Payload::Membership(membership.clone()).encode();
+    Record::Entry { id: record::LogId { term: 9, index: 0 }, payload: &payload }.encode_to(&mut records);
+    let (vote9, none) = (vote(9, STRANGER, true), None);
+    let append =
+        Append { vote: vote9, previous: none, commit: none, confirmed: None, answered: None, records: &records };
+    let mut link = dial(&node, &seat, STRANGER, Purpose::Calls).await;
+    let answer = ask(&mut link, Request::Append(append)).await.unwrap();
+    assert_eq!(answer, Answer::Appended(Appended::Success));
+
+    let meta = SnapshotMeta { last: id(5, 100), membership, membership_at: id(5, 50) };
+    let mut link = dial(&node, &seat, STRANGER, Purpose::Snapshot).await;
+    let refused = send_snapshot(&mut link, vote9, meta.clone()).await.unwrap().unwrap_err();
+    assert!(refused.contains("as the same leader it has sent entry 0 of term 9 before"), "{refused}");
+    let mut link = dial(&node, &seat, STRANGER, Purpose::Snapshot).await;
+    let installed = send_snapshot(&mut link, vote(10, STRANGER, true), meta).await.unwrap();
+    assert_eq!(installed, Ok(vote(10, STRANGER, true)));
+    assert_eq!(node.applied().map(record::LogId::from), id(5, 100));
+    stop([node]).await;
 }
