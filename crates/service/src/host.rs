@@ -191,8 +191,9 @@ impl<R: Replica> Shell<R> {
         let (leads, has_space) = (inner.frontend.leads(), !inner.frontend.is_space_low());
         let tell =
             |watched: &watch::Sender<bool>, now| watched.send_if_modified(|old| std::mem::replace(old, now) != now);
-        tell(&self.leads, leads);
+        // First, so that nobody who has heard that it leads hears that it does not accept.
         tell(&self.accepts, leads && has_space);
+        tell(&self.leads, leads);
     }
 
     fn carry_out(self: &Arc<Self>, inner: &mut Inner, output: Output) {

@@ -238,8 +238,7 @@ async fn end_health<R: Replica>(mut health: HealthReporter) {
 }
 
 /// Reports through gRPC's health service whether this node serves: it leads and has space for new sessions and acquires, or
-/// it knows a leader to carry its clients to.
-/// Returns only when the node is gone.
+/// it knows a leader to carry its clients to. Returns only when the node is gone.
 async fn report_health<R: Replica>(host: &Host<R>, health: &HealthReporter) {
     let (mut accepts, mut leadership) = (host.accepts(), host.leadership());
     loop {

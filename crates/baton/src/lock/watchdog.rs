@@ -109,7 +109,6 @@ fn watch(args: &Args) -> io::Result<()> {
     }
     if client_gone {
         watchdog.release(&args.server);
-        return Ok(());
     }
     watchdog.farewell()
 }
