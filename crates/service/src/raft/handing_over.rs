@@ -51,7 +51,9 @@ impl Group {
         let asked = others.map(|id| async move { (id, self.check_health(id, Duration::ZERO).await.is_ok()) });
         let healthy = join_all(asked).await.into_iter().filter(|(_, is_healthy)| *is_healthy);
         let with_room = self.with_room(&metrics).await;
-        match healthy.min_by_key(|(id, _)| (!with_room.contains(id), lag(&metrics, *id))) {
+        // As of now: before the questions, this leader may not have known what each has.
+        let metrics = self.leading()?;
+        match healthy.min_by_key(|(id, _)| (!with_room.contains(id), lag(&metrics, *id).unwrap_or(u64::MAX))) {
             Some((to, _)) => self.transfer(to).await,
             None => Err(MemberError::Alone),
         }

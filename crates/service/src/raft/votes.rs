@@ -13,13 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::Raft;
 use openraft::raft::{VoteRequest, VoteResponse};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::log_store::Fatal;
 use super::machine::Machine;
 use super::types::TypeConfig;
 use crate::format::record::Vote;
 use crate::store::{Cast, Disk, Files, OpenError, Voted};
+
+/// The most requests for a vote that wait.
+const WAITING_MAX: usize = 64;
 
 /// Why a request is refused. The sentence is about its sender.
 pub type Refused = String;
@@ -28,6 +31,8 @@ pub struct Votes {
     known: Mutex<Known>,
     /// Held while Raft decides about a vote. None after a write failed.
     file: tokio::sync::Mutex<Option<Arc<Voted>>>,
+    /// Places for requests that wait for the disk or for Raft.
+    places: Arc<Semaphore>,
     fatal: Fatal,
     /// `Node::shutdown` waits until it is dropped.
     alive: mpsc::Sender<()>,
@@ -85,7 +90,8 @@ impl Votes {
     ) -> Result<Votes, OpenError> {
         let (voted, places) = Voted::open(disk, files)?;
         let known = Mutex::new(Known::new(places, vote));
-        Ok(Votes { known, file: tokio::sync::Mutex::new(Some(Arc::new(voted))), fatal, alive })
+        let (file, places) = (tokio::sync::Mutex::new(Some(Arc::new(voted))), Arc::new(Semaphore::new(WAITING_MAX)));
+        Ok(Votes { known, file, places, fatal, alive })
     }
 
     /// Refuses a vote of another start of the node than the one that has it. Its term was checked before.
@@ -111,7 +117,11 @@ impl Votes {
         request: VoteRequest<TypeConfig>,
         start: u64,
     ) -> Result<VoteResponse<TypeConfig>, Refused> {
+        // A candidate that connects again asks again, and the earlier request still waits.
+        let place = self.places.clone().try_acquire_owned();
+        let place = place.map_err(|_| "too many requests for a vote wait for the disk".to_owned())?;
         let cast = tokio::spawn(async move {
+            let _place = place;
             let mut file = self.file.lock().await;
             let voted = file.clone().ok_or("the file VOTED cannot be written")?;
             let vote = Vote::from(request.vote);
