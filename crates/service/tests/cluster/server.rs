@@ -119,6 +119,15 @@ impl TestServer {
         ended
     }
 
+    /// Waits until one of the servers ends by itself. The others go on.
+    pub async fn first_to_end(servers: &mut [TestServer]) -> Result<(), ServeError> {
+        let ended = servers.iter_mut().map(|server| &mut server.running.as_mut().expect("it runs").ended);
+        let first = tokio::time::timeout(LONG, futures::future::select_all(ended)).await;
+        let (ended, first, _) = first.expect("one of them ends");
+        servers[first].kill();
+        ended.unwrap()
+    }
+
     /// Waits until the server ends by itself.
     pub async fn ends(&mut self) -> Result<(), ServeError> {
         let Running { runtime, ended, stop: _stop } = self.running.take().expect("it runs");
