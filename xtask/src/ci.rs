@@ -11,7 +11,7 @@ pub fn run() -> Result<(), String> {
     let start = Instant::now();
     step("a browser", browser::provide)?;
     check_source()?;
-    step("tests", || succeed(&mut cargo(&["test", "--workspace", "--locked"])))?;
+    step("tests", || succeed(&mut cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])))?;
     step("documentation", || {
         let args = ["doc", "--workspace", "--no-deps", "--locked"];
         succeed(cargo(&args).env("RUSTDOCFLAGS", "--deny warnings"))

@@ -176,7 +176,6 @@ fn a_member_command_that_cannot_be_says_what_to_do() {
     for (status, args, told) in [
         (1, &["member", "add", "d"][..], "--join"),
         (1, &["member", "promote", "x"], "x"),
-        (1, &["member", "promote", "a"], "voter"),
         (1, &["member", "update", "a", "--name", "b"], "b"),
         (2, &["member", "add", "7"], "a name begins with a letter"),
         (2, &["member", "update", "a"], "required"),
@@ -185,6 +184,8 @@ fn a_member_command_that_cannot_be_says_what_to_do() {
         let complaint = node.refuses(status, args);
         assert!(complaint.contains(told), "{args:?}: {complaint}");
     }
+    // What is so already is no error, because scripts repeat themselves.
+    assert!(node.does(&["member", "promote", "a"]).contains("already"));
     let output = crate::nodes::run(&free_address(), &["member", "list"]);
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     let members = node.does(&["member", "list"]);

@@ -46,7 +46,7 @@ async fn requests_that_make_no_sense_are_refused_one_by_one() {
         assert_eq!(refused.refusal(), v1::Refusal::Invalid);
         assert!(refused.message.contains(says), "{}", refused.message);
     }
-    for (missing, says) in [(vec![3, 2], "not in order"), ((0..100_000).collect(), "misses 100000 answers")] {
+    for (missing, says) in [(vec![3, 2], "not in order"), ((0..5_000).collect(), "misses 5000 answers")] {
         let refused = refusal(&mut raw, 7, missing, exclusive(b"a")).await;
         assert_eq!(refused.refusal(), v1::Refusal::Invalid);
         assert!(refused.message.contains(says), "{}", refused.message);
