@@ -215,7 +215,7 @@ pub enum LinkError {
     /// The other side has answered with a sentence.
     #[error("{0}")]
     Failed(String),
-    /// The other side has said what no correct node says: an [`Unfit`](super::check::Unfit) or a [`Contradiction`](crate::raft::history::Contradiction).
+    /// The other side has said what no correct node says: see `check.rs` and `history.rs`.
     #[error("{0}")]
     Unfit(String),
 }
