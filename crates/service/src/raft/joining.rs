@@ -113,7 +113,10 @@ impl Node {
     /// Takes the node that waits under this name into the group, as a learner. Returns its id. Only the leader can.
     pub async fn add(&self, name: &str) -> Result<u64, MemberError> {
         let metrics = self.group.leading()?;
-        let waiting = self.waiting().await;
+        // A node that was just added is announced until all have heard of it.
+        let is_member = |waits: &Announcement| metrics.membership_config.get_node(&waits.node).is_some();
+        let mut waiting = self.waiting().await;
+        waiting.retain(|waits| !is_member(waits));
         let mut members = metrics.membership_config.nodes();
         if let Some((id, record)) = members.find(|(_, record)| record.name == name)
             && waiting.iter().all(|waits| waits.record.name != name)

@@ -198,10 +198,11 @@ impl Group {
                 continue;
             }
             match self.round().await {
-                Ok(_) => sleep(self.timing.heartbeat).await,
+                Ok(confirmation) if confirmation.commit.is_some() => sleep(self.timing.heartbeat).await,
                 Err(ReadError::Stopped) => return,
-                // A leader that was just elected is confirmed as soon as the others have heard of it.
-                Err(_) => sleep(self.timing.heartbeat / 5).await,
+                // A leader that was just elected is confirmed as soon as the others have heard of it, and knows its commit index
+                // as soon as its first entry is committed.
+                Ok(_) | Err(_) => sleep(self.timing.heartbeat / 5).await,
             }
         }
     }
