@@ -53,7 +53,7 @@ fn waiting(lock: &Lock, position: u32) -> String {
     format!("waiting for {}: {held}, you are {}", named(&lock.name), ordinal(position))
 }
 
-/// Who holds the lock and for how long, or for how long it stays closed. None if it is free.
+/// Describes the holders and how long they have held the lock, or how long a lock-delay still closes it. None if the lock is free.
 fn held(lock: &Lock) -> Option<String> {
     let Some(first) = lock.holders.first() else {
         return (lock.lock_delay_ms > 0)

@@ -33,7 +33,7 @@ pub(super) enum Meeting {
     Refused(Refusal),
 }
 
-/// Who answers at the address of this node in the membership.
+/// The process that answers at the address of this node in the membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum There {
     /// This process.
