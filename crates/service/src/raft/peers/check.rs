@@ -219,10 +219,10 @@ impl Asked {
         Unfit::OutOfPlace { words, vote, asked: self.vote.term }
     }
 
-    /// The other node has voted for this one in a term that this one does not know any more: its folder was set back. Were
-    /// Raft told so, this node would be leader, or candidate, of a term for which it never asked. It must only leave that
-    /// term alone. The same is true if it gives away its own vote of that term, to a node that cannot be a candidate: that
-    /// node has voted for another.
+    /// The vote for Raft. The other node may have voted for this node in a later term that this process does not know, because
+    /// the folder of this node was set back. With that vote openraft would lead, or be a candidate, in a term for which this
+    /// process never asked. So Raft gets the later term as a vote for the other node. Nobody is elected by it: the other node
+    /// has given its own vote of that term away.
     fn not_mine(self, vote: Vote) -> Vote {
         match vote.node == self.me && vote.term > self.vote.term {
             true => Vote { node: self.peer, committed: false, ..vote },

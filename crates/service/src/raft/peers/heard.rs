@@ -1,4 +1,5 @@
-//! When a node was last heard of, by which start of its process, and which data formats it reads. Written for every message, so it has no lock.
+//! What this node has heard of another one: when, from which start of its process, and which data formats that process
+//! reads. Every message writes it, so it has no lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
