@@ -16,7 +16,7 @@ pub struct Args {
     /// Only algorithms whose names contain TEXT
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only these tests: weather, roles or elections
+    /// Only these tests: weather, roles, elections, beginnings or words
     #[arg(long, value_name = "TEST")]
     test: Option<String>,
 }

@@ -14,7 +14,8 @@ use crate::service_args::{ServerArgs, block_on, no_server};
 /// List and change the members of a cluster
 ///
 /// Any server of the cluster answers. A member is named by its name or by its id. A change is refused before anything is
-/// changed, and the message says what to do instead. To promote, remove or transfer what is already so succeeds, and says so. docs/cluster.md shows how to add and replace a node.
+/// changed, and the message says what to do instead. To add, promote, remove or transfer what
+/// is already so succeeds, and says so. docs/cluster.md shows how to add and replace a node.
 ///
 /// Exit status 0: done; 1: refused, or it is not known whether the change was made; 2: bad input; 69: no server answered,
 /// or the cluster has no leader; 74: the output cannot be written.

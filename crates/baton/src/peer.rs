@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use baton_member::MemberServer;
 use baton_peer::{
-    Detector, Election, GroupError, GroupFile, Leader, Member, MemberId, Options, PeerGroup, Stats, Warning,
+    Data, Detector, Election, GroupError, GroupFile, Leader, Member, MemberId, Options, PeerGroup, Stats, Warning,
+    folder_name,
 };
 use baton_protocol::ProcessId;
 use baton_protocol::registry::Family;
-use baton_types::limits::{CONNECTIONS_MAX, ServerLimits};
+use baton_types::limits::{CONNECTIONS_MAX, ServerLimits, TTL_MS_MAX, TTL_MS_MIN};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -52,6 +53,14 @@ pub struct Args {
     /// Serve clients at this address, such as 127.0.0.1:7601, as `baton serve` does; for mutual exclusion
     #[arg(long, value_name = "CLIENT_ADDR")]
     listen: Option<SocketAddr>,
+    /// The folder of this member's file, which makes fences grow when the group is started again. Default, for locks:
+    /// baton/groups below the user's state folder
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The longest TTL of a client's session, such as 30s or 2m, up to 24h. When the group is started again, no client gets a
+    /// lock before this time is over, unless no client held one
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = max_ttl, allow_negative_numbers = true)]
+    max_ttl: Duration,
     /// Write the trace of this member to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -76,6 +85,9 @@ pub struct Args {
 
 /// How often a member looks which others are silent.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The TTL of a client that names none.
+const TTL_DEFAULT: Duration = Duration::from_secs(10);
 
 /// The port for clients, and its address.
 type Port = (TcpListener, SocketAddr);
@@ -110,9 +122,16 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
         Some(listen) => Some(baton_member::bind(listen).await.map_err(Failure::bad_input)?),
         None => None,
     };
+    if args.listen.is_some() && args.max_ttl < TTL_DEFAULT {
+        let (max, ttl) = (args.max_ttl.as_secs_f64(), TTL_DEFAULT.as_secs());
+        warn(format!(
+            "--max-ttl {max}s is below the default TTL of clients, {ttl} s: they must ask for less with --ttl"
+        ));
+    }
+    let data = args.data(group)?;
     let target = args.trace.as_deref().map(Target::open).transpose()?;
     let (warnings, printer) = print_warnings();
-    let options = args.options(warnings);
+    let options = Options { data, ..args.options(warnings) };
     let joined = tokio::select! {
         joined = Member::join(group, args.id, options) => joined.map_err(|error| Err(Failure::bad_input(error))),
         () = signals.stop() => Err(Ok(ExitCode::SUCCESS)),
@@ -125,6 +144,10 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
         }
     };
     let served = take_part(args, &member, port, &mut signals).await;
+    if served.is_ok() && args.listen.is_none() {
+        // It has no clients. With clients, their server knows. The member has warned if this cannot be written.
+        let _ = member.held_nothing().await;
+    }
     let stats = member.shutdown().await;
     drop(member);
     // The printer ends when the member is gone. The bound is for a standard error that blocks.
@@ -139,7 +162,9 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
 async fn take_part(args: &Args, member: &Member, port: Option<Port>, signals: &mut Signals) -> Outcome {
     let server = match port {
         Some(port) => {
-            let served = baton_member::serve(member.clone(), port, ServerLimits::DEFAULT, CONNECTIONS_MAX).await;
+            let ttl_ms_max = u64::try_from(args.max_ttl.as_millis()).unwrap_or(u64::MAX);
+            let limits = ServerLimits { ttl_ms_max, ..ServerLimits::DEFAULT };
+            let served = baton_member::serve(member.clone(), port, limits, CONNECTIONS_MAX).await;
             Some(served.map_err(|error| cannot_serve(&error))?)
         }
         None => None,
@@ -316,6 +341,35 @@ impl Args {
         }
     }
 
+    /// The member's file. Only fences need one, so elections and detectors have none.
+    fn data(&self, group: &PeerGroup) -> Result<Option<Data>, Failure> {
+        if group.about().family != Family::Mutex {
+            return match &self.data {
+                Some(_) => Err(Failure::bad_input("--data is for the fences of locks, and this group makes no locks")),
+                None => Ok(None),
+            };
+        }
+        let folder = match &self.data {
+            Some(folder) => Ok(folder.clone()),
+            None => self.default_folder(),
+        };
+        let folder = match folder {
+            Ok(folder) => folder,
+            Err(why) if self.listen.is_some() => {
+                return Err(Failure::bad_input(format!("{why}; name a folder with --data DIR")));
+            }
+            Err(_) => return Ok(None),
+        };
+        Data::open(&folder, self.id, self.max_ttl).map(Some).map_err(Failure::bad_input)
+    }
+
+    /// One folder for each group file. Two groups that use one file, one after the other, count on in it.
+    fn default_folder(&self) -> Result<PathBuf, String> {
+        let state = dirs::state_dir().or_else(dirs::data_dir).ok_or("this user has no state folder")?;
+        let name = folder_name(&self.group).map_err(|error| format!("the group file has no lasting path: {error}"))?;
+        Ok(state.join("baton").join("groups").join(name))
+    }
+
     fn print_complete(&self, member: &Member, clients: Option<SocketAddr>) -> Result<(), Failure> {
         let (id, group) = (member.id(), member.group());
         let (members, file) = (group.members(), group.file());
@@ -329,13 +383,15 @@ impl Args {
                 "variant": file.variant,
                 "address": address,
                 "clients": clients,
+                "data": member.folder().map(|folder| folder.to_string_lossy()),
             }));
         }
         let variant = file.variant.as_ref().map_or(String::new(), |variant| format!(" ({variant})"));
         let algorithm = &file.algorithm;
         let clients = clients.map_or(String::new(), |clients| format!("; clients connect to {clients}"));
+        let file = member.folder().map_or(String::new(), |folder| format!(", its file is in {}", folder.display()));
         let line = format!(
-            "member {id} of {members} runs {algorithm}{variant} on {address}; the group is complete{clients}\n"
+            "member {id} of {members} runs {algorithm}{variant} on {address}{file}; the group is complete{clients}\n"
         );
         print(&line)
     }
@@ -388,6 +444,11 @@ fn stats_text(family: Family, stats: &Stats) -> String {
     let sent = [("messages sent", format!("{}{kinds}", stats.messages)), ("bytes sent", stats.bytes.to_string())];
     let rows: Vec<_> = locks.chain(sent).map(|(name, value)| vec![name.into(), value]).collect();
     table(&rows)
+}
+
+fn max_ttl(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(TTL_MS_MIN)..=Duration::from_millis(TTL_MS_MAX);
+    durations::within("the longest TTL", text, range)
 }
 
 fn start_within(text: &str) -> Result<Duration, String> {

@@ -44,6 +44,8 @@ impl Peer {
     fn spawn(group: &Path, id: usize, extra: &[&str]) -> Self {
         let mut command = Command::new(BATON);
         command.arg("peer").arg("--group").arg(group).args(["--id", &id.to_string()]).args(extra);
+        // Where the files of the members are.
+        command.env("XDG_STATE_HOME", group.parent().unwrap());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Peer { child, stdout }
@@ -337,6 +339,27 @@ fn strangers_at_the_port_do_not_flood_the_standard_error() {
     // There may be a second window of 10 s, if this machine is very slow.
     assert!((10..=60).contains(&shown), "{complaint}");
     assert!(complaint.contains(" more warnings in 10 s are not shown\n"), "{complaint}");
+}
+
+/// The member counts on in its file, and its fences grow, although the group file has other addresses.
+#[test]
+fn a_group_whose_addresses_change_remembers_its_earlier_beginnings() {
+    let folder = tempfile::tempdir().unwrap();
+    for generation in 1..=2 {
+        let group = write_group(folder.path(), "algorithm = \"central\"", 2);
+        let mut peers = spawn_all(&group, 2, &[]);
+        let lines: Vec<String> = peers.iter_mut().map(Peer::line).collect();
+        for peer in &mut peers {
+            peer.signal(Signal::TERM);
+            assert_eq!(peer.end().1.code(), Some(0), "{}", peer.complaint());
+        }
+        for (id, line) in lines.iter().enumerate() {
+            let (_, rest) = line.split_once(", its file is in ").expect(line);
+            let data = rest.strip_suffix("; the group is complete\n").expect(line);
+            let past = baton_peer::Data::open(Path::new(data), id, Duration::from_secs(60)).unwrap().past();
+            assert_eq!((past.generation, past.held_nothing), (generation, true), "{line}");
+        }
+    }
 }
 
 fn real_counter(args: &[&str]) -> (Option<i32>, Value) {

@@ -1,8 +1,10 @@
 //! The interface to the mutual exclusion algorithm of the group.
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use baton_service::state::locks::LockName;
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Hopeless;
 use baton_types::views::Group;
 use tokio::sync::mpsc;
@@ -16,8 +18,17 @@ pub trait Algorithm: Send + Sync + 'static {
     /// last entry is left.
     fn ask(&self, lock: &LockName, turn: Turn<Self::Entry>);
 
-    /// The process without which the group cannot go on, if it is silent.
-    fn hopeless(&self) -> Option<Hopeless>;
+    /// For each of these locks that the member has asked for: why the group cannot let the member in, if it is known that
+    /// no client of the other members holds the lock. What was found out longer than `waited` ago does not count. The
+    /// member looks again and again.
+    fn hopeless<'a>(
+        &self,
+        locks: impl Iterator<Item = &'a LockName>,
+        waited: Duration,
+    ) -> Vec<(&'a LockName, Hopeless)>;
+
+    /// The same for all members of the group, and for no other group.
+    fn group_id(&self) -> ClusterId;
 
     /// The group, for `baton status`.
     fn group(&self) -> Group;
@@ -26,7 +37,8 @@ pub trait Algorithm: Send + Sync + 'static {
     fn failure(&self) -> Option<String>;
 
     /// Leaves the group. Entries that are not left keep their locks: a client may still believe in its lease.
-    fn shutdown(&self) -> impl Future<Output = ()> + Send;
+    /// `held_nothing`: no client of this member has a lease, and none will get one.
+    fn shutdown(&self, held_nothing: bool) -> impl Future<Output = ()> + Send;
 }
 
 /// The answer to one question of a member, on any thread. A turn that is dropped counts as refused.

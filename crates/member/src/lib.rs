@@ -54,7 +54,7 @@ pub async fn serve(
 ) -> Result<MemberServer, NeverServed> {
     // An algorithm needs a few messages, one after the other, to find out whether a lock is free.
     let try_ms = 2 * member.group().file().delay_max_ms;
-    let open = async |reports| Ok::<_, NeverServed>(MemberReplica::start(PeerLocks(member), try_ms, reports));
+    let open = async |reports| Ok::<_, NeverServed>(MemberReplica::start(PeerLocks::new(member), try_ms, reports));
     let host = Host::start(limits, open).await?;
     host.until_leads().await?;
     Ok(Server::new(host, port, connections_max, limits.streams))

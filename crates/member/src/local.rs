@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
 use baton_service::state::locks::LockName;
-use baton_service::state::{Entry, Outcome, State, What};
+use baton_service::state::{Entry, Outcome, RequestNumber, SessionId, State, What};
 
 use crate::turns::{Action, Seen, Turns};
 
@@ -57,6 +57,21 @@ impl Local {
         self.index += 1;
         self.turns.refused(lock);
         let outcome = self.state.deny(self.index, now_ms, lock, why);
+        self.look(&outcome);
+        outcome
+    }
+
+    /// The lock that this acquire waits for, and since when, if it does.
+    pub fn waits_for(&self, session: SessionId, number: RequestNumber) -> Option<(LockName, u64)> {
+        let session = self.state.session(session)?;
+        let claim = session.claims_from(number).next().filter(|claim| claim.number == number && !claim.holds())?;
+        claim.wants.first().map(|want| (want.lock.clone(), claim.since_ms))
+    }
+
+    /// The group cannot let the member in, and this acquire waits no longer.
+    pub fn cannot_wait(&mut self, now_ms: u64, session: SessionId, number: RequestNumber, why: String) -> Outcome {
+        self.index += 1;
+        let outcome = self.state.deny_one(self.index, now_ms, session, number, why);
         self.look(&outcome);
         outcome
     }

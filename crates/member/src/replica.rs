@@ -8,8 +8,9 @@ use std::time::Duration;
 use baton_service::clock;
 use baton_service::host::Reports;
 use baton_service::replica::{Leadership, Replica, Role, Status};
-use baton_service::state::locks::LockName;
-use baton_service::state::{Entry, Outcome, State};
+use baton_service::state::locks::{self, LockName};
+use baton_service::state::{Command, Entry, Outcome, State, What};
+use baton_types::cluster_id::ClusterId;
 use baton_types::views::Group;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -41,7 +42,8 @@ pub struct MemberReplica<A: Algorithm> {
 }
 
 struct Running {
-    task: JoinHandle<()>,
+    /// Its result: whether the member is inside of no lock.
+    task: JoinHandle<bool>,
     /// Dropping this ends the task.
     stop: oneshot::Sender<()>,
 }
@@ -99,6 +101,10 @@ impl<A: Algorithm> Replica for MemberReplica<A> {
         Status { node, role: Role::Member, term: TERM, commit: index, applied: index }
     }
 
+    fn cluster_id(&self) -> ClusterId {
+        self.shared.algorithm.group_id()
+    }
+
     fn group(&self) -> Option<Group> {
         Some(self.shared.algorithm.group())
     }
@@ -116,12 +122,13 @@ impl<A: Algorithm> Replica for MemberReplica<A> {
     }
 
     async fn shutdown(&self) {
+        let mut held_nothing = false;
         if let Some(Running { task, stop }) = self.running.lock().await.take() {
             drop(stop);
             // An error means that the task panicked, which was reported already.
-            let _ = task.await;
+            held_nothing = task.await.unwrap_or(false);
         }
-        self.shared.algorithm.shutdown().await;
+        self.shared.algorithm.shutdown(held_nothing).await;
     }
 }
 
@@ -143,20 +150,20 @@ impl<A: Algorithm> Worker<A> {
         mut submitted: mpsc::UnboundedReceiver<Entry>,
         mut answered: mpsc::UnboundedReceiver<Answer<A::Entry>>,
         mut stopped: oneshot::Receiver<()>,
-    ) {
+    ) -> bool {
         let mut ticks = tokio::time::interval(HOPELESS_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             tokio::select! {
                 biased;
-                _ = &mut stopped => return,
-                _ = ticks.tick() => self.tell_hopeless(),
+                _ = &mut stopped => return self.inside.is_empty(),
+                _ = ticks.tick() => self.tell_all_hopeless(),
                 Some(answer) = answered.recv() => self.answered(answer),
                 count = submitted.recv_many(&mut batch, BATCH) => {
                     // The host is gone.
                     if count == 0 {
-                        return;
+                        return self.inside.is_empty();
                     }
                     batch.drain(..).for_each(|entry| self.apply(&entry));
                 }
@@ -165,9 +172,16 @@ impl<A: Algorithm> Worker<A> {
     }
 
     fn apply(&mut self, entry: &Entry) {
-        let actions = self
-            .change(|local| local.apply(entry), |reports, outcome, state| reports.applied(TERM, entry, outcome, state));
+        entry.commands.iter().for_each(|command| self.tell_why_it_ends(entry.now_ms, command));
+        let mut waiting = Vec::new();
+        let report = |reports: &Reports<MemberReplica<A>>, outcome: &Outcome, state: &State| {
+            waiting = new_waits(outcome);
+            reports.applied(TERM, entry, outcome, state);
+        };
+        let actions = self.change(|local| local.apply(entry), report);
         self.act(actions);
+        // The first look asks the other members, so a short wait learns why it is in vain.
+        self.tell_hopeless(waiting.iter(), Duration::ZERO);
     }
 
     fn answered(&mut self, Answer { lock, entered }: Answer<A::Entry>) {
@@ -219,10 +233,39 @@ impl<A: Algorithm> Worker<A> {
         }
     }
 
-    fn tell_hopeless(&self) {
-        if let Some(why) = self.shared.algorithm.hopeless() {
-            let local = self.shared.read();
-            self.reports.hopeless(local.state(), local.asked_for(), &why);
+    fn tell_all_hopeless(&self) {
+        let asked: Vec<LockName> = self.shared.read().asked_for().cloned().collect();
+        self.tell_hopeless(asked.iter(), 4 * HOPELESS_EVERY);
+    }
+
+    fn tell_hopeless<'a>(&self, locks: impl Iterator<Item = &'a LockName>, waited: Duration) {
+        for (lock, why) in self.shared.algorithm.hopeless(locks, waited) {
+            self.reports.hopeless(self.shared.read().state(), [lock], &why);
         }
     }
+
+    /// A wait that reaches its time-out while the group cannot go on is refused for that reason, because a time-out would
+    /// say that another client holds the lock.
+    fn tell_why_it_ends(&mut self, now_ms: u64, command: &Command) {
+        let &Command::Locks(locks::Command::CancelWait { session, number }) = command else { return };
+        let Some((lock, since_ms)) = self.shared.read().waits_for(session, number) else { return };
+        // Times are cut to milliseconds.
+        let waited = Duration::from_millis(clock::wall_ms().saturating_sub(since_ms) + 1);
+        let why = self.shared.algorithm.hopeless(std::iter::once(&lock), waited).pop();
+        if let Some((_, why)) = why {
+            let why = format!("the group cannot grant the lock: {}", why.message);
+            let change = |local: &mut Local| local.cannot_wait(now_ms, session, number, why);
+            let actions = self.change(change, |reports, outcome, state| reports.admitted(outcome, state));
+            self.act(actions);
+        }
+    }
+}
+
+/// The locks that somebody has begun to wait for.
+fn new_waits(outcome: &Outcome) -> Vec<LockName> {
+    let begun = outcome.changes.iter().filter_map(|change| match &change.what {
+        What::Claim { before: None, after: Some(claim) } if !claim.holds() => Some(&claim.wants),
+        _ => None,
+    });
+    begun.flatten().map(|want| want.lock.clone()).collect()
 }

@@ -106,6 +106,33 @@ async fn a_member_tells_how_many_names_it_has_taken_and_why_it_takes_no_more() {
     .expect("all is answered");
 }
 
+/// Nobody can enter without process 2. The clock of the test is a lock that nobody holds: its waiter is told.
+#[tokio::test]
+async fn who_waits_for_a_living_holder_is_not_told_to_wait_for_a_dead_bystander() {
+    tokio::time::timeout(LONG, async {
+        let (members, clients) = start("ricart-agrawala", 3).await;
+        let holder = clients[1].session().open().await.unwrap();
+        let guard = holder.lock("held").acquire().await.unwrap();
+        members[2].shutdown().await;
+        let session = clients[0].session().open().await.unwrap();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let mut waiting = JoinSet::new();
+        for name in ["held", "free"] {
+            let tell = tell.clone();
+            let acquire = session.lock(name).on_hopeless(move |why| drop(tell.send((name, why.message.clone()))));
+            waiting.spawn(acquire.acquire());
+        }
+        for _ in 0..3 {
+            let (name, message) = told.recv().await.unwrap();
+            assert_eq!((name, message.as_str()), ("free", "waiting for process 2, which has left the group"));
+        }
+        guard.release().await.unwrap();
+        while told.recv().await.unwrap().0 != "held" {}
+    })
+    .await
+    .expect("the waiters are told");
+}
+
 #[tokio::test]
 async fn a_member_tells_its_group_and_a_waiter_learns_which_member_is_gone() {
     tokio::time::timeout(LONG, async {

@@ -10,7 +10,8 @@ use baton_trace::Event;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::frame::{self, Envelope};
+use crate::fences::{COUNT_MAX, Fences};
+use crate::frame::{self, Envelope, FrameError};
 use crate::handshake::LinkError;
 use crate::wires::{Touched, Wires};
 
@@ -75,6 +76,7 @@ pub(crate) struct Driver<P: Protocol> {
     arrived: VecDeque<Arrived<P>>,
     /// Events of the protocol that the user has not taken yet.
     events: VecDeque<(ProcessId, P::Event)>,
+    fences: Fences,
     pub stats: Stats,
 }
 
@@ -90,6 +92,7 @@ impl<P: Protocol> Driver<P> {
             outputs: Vec::new(),
             arrived: VecDeque::new(),
             events: VecDeque::new(),
+            fences: Fences::default(),
             stats: Stats { resources: 1, ..Stats::default() },
         }
     }
@@ -112,11 +115,17 @@ impl<P: Protocol> Driver<P> {
 
     /// A message has arrived from another member.
     pub fn deliver(&mut self, envelope: &Envelope<'_>, wires: &Wires, touched: &mut Touched) -> Result<(), LinkError> {
-        let &Envelope { from, to, id, lamport, payload, .. } = envelope;
+        let &Envelope { from, to, id, lamport, count, payload, .. } = envelope;
         if self.place(to).is_none() {
             return Err(LinkError::Foreign { id, from, to });
         }
+        if count > COUNT_MAX {
+            return Err(
+                FrameError::Malformed { bytes: payload.len(), expected: "a message with a count of grants" }.into()
+            );
+        }
         let message = frame::decode_exactly::<P::Message>(payload, "a message of the protocol")?;
+        self.fences.learn(count);
         self.arrived.push_back(Arrived { from, to, id, lamport, message });
         self.receive(wires, touched);
         Ok(())
@@ -151,6 +160,11 @@ impl<P: Protocol> Driver<P> {
     /// Takes the oldest event of the protocol, and the process that it happened to.
     pub fn take_event(&mut self) -> Option<(ProcessId, P::Event)> {
         self.events.pop_front()
+    }
+
+    /// The fence of a grant to the member's own process. None: the group has no more in this generation.
+    pub fn next_fence(&mut self, wires: &Wires) -> Option<u64> {
+        self.fences.next(wires.generation())
     }
 
     /// The user of the member's own process makes a request: an event in the sense of Lamport.
@@ -225,7 +239,8 @@ impl<P: Protocol> Driver<P> {
         if self.place(to).is_some() {
             self.arrived.push_back(Arrived { from, to, id, lamport, message });
         } else {
-            let envelope = Envelope { resource: self.resource, from, to, id, lamport, payload: &payload };
+            let count = self.fences.count();
+            let envelope = Envelope { resource: self.resource, from, to, id, lamport, count, payload: &payload };
             wires.send(envelope, kind, touched);
         }
     }

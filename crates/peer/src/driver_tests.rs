@@ -6,8 +6,15 @@ use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, ALGORITHMS, About, Family, Visitor};
 use baton_protocol::{Group, Protocol, Start};
 
+use std::sync::Arc;
+
+use futures::FutureExt;
+
 use super::Driver;
+use crate::fences::COUNT_MAX;
 use crate::frame::{Envelope, unique_id};
+use crate::lock::{AcquireError, Callers, Lock};
+use crate::resource::{AnyResource, Resource};
 use crate::wires::{Touched, Wires};
 use crate::{GroupFile, PeerGroup};
 
@@ -52,7 +59,8 @@ fn deliver_nonsense<P: Protocol>(peers: &PeerGroup, group: &Group<P>, command: P
         let largest = if random.u8(..10) == 0 { u8::MAX } else { 5 };
         let payload: Vec<u8> = (0..random.usize(1..10)).map(|_| random.u8(..=largest)).collect();
         let (from, to) = (random.usize(1..peers.members()), carried[random.usize(..carried.len())]);
-        let envelope = Envelope { resource: 0, from, to, id: unique_id(from, number), lamport: 1, payload: &payload };
+        let id = unique_id(from, number);
+        let envelope = Envelope { resource: 0, from, to, id, lamport: 1, count: 0, payload: &payload };
         taken += u64::from(driver.deliver(&envelope, &wires, &mut touched).is_ok());
     }
     taken
@@ -77,4 +85,43 @@ async fn nonsense_makes_no_process_panic() {
             assert!(taken > RUNS / 10, "{}: {taken} of {} decode", about.name, RUNS * MESSAGES);
         }
     }
+}
+
+/// Visits the registry. Returns the fences of three entries, of which only the first has one.
+struct LastFence<'a>(&'a PeerGroup);
+
+impl Visitor for LastFence<'_> {
+    type Output = Vec<Result<u64, AcquireError>>;
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        unreachable!("{} has no locks", about.name)
+    }
+
+    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Self::Output {
+        let wires = Arc::new(Wires::new(0, self.0.members(), None, usize::MAX));
+        wires.begin(3);
+        let resource = Resource::new(0, &group, self.0, wires, Callers::default());
+        resource.clone().start(Start::Fresh);
+        resource.core().driver.fences.learn(COUNT_MAX - 1);
+        let lock = Lock::new(resource);
+        let enter = || lock.acquire().now_or_never().expect("the token is here");
+        (0..3).map(|_| enter().map(|grant| grant.fence())).collect()
+    }
+
+    fn election<P: Election>(self, about: &'static About, _: Group<P>) -> Self::Output {
+        self.unsupported(about)
+    }
+
+    fn detector<D: Detector>(self, about: &'static About, _: Group<D>) -> Self::Output {
+        self.unsupported(about)
+    }
+}
+
+/// The member leaves at once, so the lock does not stay locked for ever.
+#[tokio::test]
+async fn a_caller_for_whom_no_fence_is_left_is_refused() {
+    let members = (1..=2).map(|port| format!("127.0.0.1:{port}")).collect();
+    let peers = PeerGroup::new(GroupFile::new("raymond", members)).unwrap();
+    let fences = registry::visit("raymond", &peers.params(), LastFence(&peers)).unwrap();
+    assert_eq!(fences, [Ok(3 << 34 | COUNT_MAX), Err(AcquireError::NoFences), Err(AcquireError::NoFences)]);
 }

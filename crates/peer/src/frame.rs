@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{Decoder, LengthDelimitedCodec};
 
+use crate::beginning::Statement;
 use crate::handshake::{Hello, Refusal};
 
 /// Largest length of a frame, without its length field. The largest message, a token with an entry for every member,
@@ -43,6 +44,19 @@ pub enum Frame<'a> {
     Beat { received: u64 },
     /// The sender leaves the group.
     Leave,
+    /// The sender's newest statement about the beginning of the group. It comes before all items of a connection.
+    Statement(Statement),
+    /// Asks whether a caller of the receiver is inside of this resource.
+    IsInside {
+        #[serde(borrow)]
+        name: &'a [u8],
+    },
+    /// The answer.
+    Inside {
+        #[serde(borrow)]
+        name: &'a [u8],
+        inside: bool,
+    },
 }
 
 /// A part of the conversation of two members, which survives broken connections.
@@ -69,6 +83,8 @@ pub struct Envelope<'a> {
     pub id: u64,
     /// The sender's Lamport time.
     pub lamport: u64,
+    /// The highest count of grants of this resource that the sender knows: see [`Fences`](crate::fences::Fences).
+    pub count: u64,
     #[serde(borrow)]
     pub payload: &'a [u8],
 }
@@ -192,7 +208,7 @@ mod tests {
     use super::*;
 
     fn message(payload: &[u8]) -> Frame<'_> {
-        let envelope = Envelope { resource: 3, from: 1, to: 0, id: unique_id(1, 9), lamport: 4, payload };
+        let envelope = Envelope { resource: 3, from: 1, to: 0, id: unique_id(1, 9), lamport: 4, count: 0, payload };
         Frame::Item { number: 7, item: Item::Message(envelope) }
     }
 

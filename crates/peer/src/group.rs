@@ -247,9 +247,17 @@ impl PeerGroup {
     /// every build.
     pub fn hash(&self) -> u64 {
         let members = vec![String::new(); self.members()];
-        let bytes = crate::frame::encode_payload(&GroupFile { members, ..self.file.clone() });
-        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        fnv(&crate::frame::encode_payload(&GroupFile { members, ..self.file.clone() }))
     }
+
+    /// The id of a generation of the group, for clients.
+    pub fn id(&self, generation: u64) -> u64 {
+        fnv(&[self.hash().to_be_bytes(), generation.to_be_bytes()].concat())
+    }
+}
+
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn params(file: &GroupFile) -> Params {

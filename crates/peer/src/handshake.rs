@@ -15,7 +15,7 @@ use crate::group::MemberId;
 use crate::session::SessionError;
 
 /// The version of the wire format. A member talks only to members of the same version.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 4;
 
 const MAGIC: [u8; 6] = *b"baton\0";
 
@@ -41,6 +41,8 @@ pub struct Hello {
     pub incarnation: u64,
     /// The sender counts its calls to this member. An answer has 0 here. See [`Refusal::Late`].
     pub connection: u64,
+    /// The generation of the group in which the sender has begun. 0: it has not.
+    pub generation: u64,
 }
 
 /// Why one member refuses a connection with another. `ours` is the refusing side, `theirs` the refused side.
@@ -77,6 +79,11 @@ pub enum Refusal {
     /// An earlier incarnation of a member.
     #[error("process {id} has been started again since, or its clock went back; it takes no part any more")]
     Outdated { id: MemberId },
+    /// The group has begun again without the refusing side: another process with its id takes part.
+    #[error(
+        "it has begun again, in generation {theirs}, and this member is of generation {ours}; it takes no part any more"
+    )]
+    BegunAgain { ours: u64, theirs: u64 },
     /// An earlier connection was held up in the network, and must not take the place of a later one.
     #[error("process {id} has connected again since")]
     Late { id: MemberId },
@@ -161,6 +168,22 @@ impl LinkError {
         }
     }
 
+    /// Whether it tells a member that it cannot join the group. A member that refuses an earlier start of another one goes
+    /// on waiting for the later one.
+    pub(crate) fn keeps_from_joining(&self) -> bool {
+        let is_of_the_other = matches!(self, LinkError::Refused(Refusal::Outdated { .. } | Refusal::Faulty { .. }));
+        self.is_final() && !self.is_fault() && !is_of_the_other
+    }
+
+    /// Whether it tells a member of a group that has begun that it takes no part any more.
+    pub(crate) fn ends_membership(&self) -> bool {
+        match self {
+            LinkError::RefusedByPeer(refusal) => matches!(refusal, Refusal::Outdated { .. } | Refusal::Faulty { .. }),
+            LinkError::Refused(refusal) => matches!(refusal, Refusal::BegunAgain { .. }),
+            _ => false,
+        }
+    }
+
     /// Whether the other side has sent something that no member may send.
     pub fn is_fault(&self) -> bool {
         match self {
@@ -220,14 +243,19 @@ pub fn check_answer(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
 }
 
 /// The incarnation of every other member with which this member has talked, and the members that broke the rules. A
-/// member stays here after its connection is closed, so that a later start of it is noticed.
+/// member stays here after its connection is closed, so that a later start of it is noticed. Before the group begins, a
+/// later start takes the place of the earlier one.
 #[derive(Clone, Debug)]
 pub struct Incarnations {
     /// The incarnation, and the number of its latest connection.
     seen: Vec<Option<(u64, u64)>>,
+    /// Another member has met this incarnation. Earlier ones take no part any more.
+    at_least: Vec<u64>,
     faulty: Vec<Option<String>>,
     /// Whether the algorithm bears a member that starts again.
     bears_restarts: bool,
+    /// The group has begun.
+    frozen: bool,
 }
 
 /// Which incarnation of a member begins a connection.
@@ -242,7 +270,13 @@ pub enum Met {
 
 impl Incarnations {
     pub fn new(members: usize, bears_restarts: bool) -> Self {
-        Incarnations { seen: vec![None; members], faulty: vec![None; members], bears_restarts }
+        Incarnations {
+            seen: vec![None; members],
+            at_least: vec![0; members],
+            faulty: vec![None; members],
+            bears_restarts,
+            frozen: false,
+        }
     }
 
     /// Whether a connection with the sender of `theirs` may be used. Changes nothing: see [`meet`](Self::meet).
@@ -252,6 +286,7 @@ impl Incarnations {
             return Err(Refusal::Faulty { id, why: why.clone() });
         }
         match self.seen[id] {
+            _ if theirs.incarnation < self.at_least[id] => Err(Refusal::Outdated { id }),
             None => Ok(Met::First),
             Some((seen, _)) if seen > theirs.incarnation => Err(Refusal::Outdated { id }),
             Some((seen, latest)) if seen == theirs.incarnation => {
@@ -261,7 +296,7 @@ impl Incarnations {
                     Ok(Met::Again)
                 }
             }
-            Some(_) if self.bears_restarts => Ok(Met::Later),
+            Some(_) if self.bears_restarts || !self.frozen => Ok(Met::Later),
             Some(_) => Err(Refusal::Restarted { id, algorithm: theirs.algorithm.clone() }),
         }
     }
@@ -271,6 +306,23 @@ impl Incarnations {
         let met = self.judge(theirs)?;
         self.seen[theirs.from] = Some((theirs.incarnation, theirs.connection));
         Ok(met)
+    }
+
+    /// The incarnation of this member that was met last, unless another member has met a later one.
+    pub fn of(&self, id: MemberId) -> Option<u64> {
+        self.seen[id].map(|(incarnation, _)| incarnation).filter(|&incarnation| incarnation >= self.at_least[id])
+    }
+
+    /// Another member has met this incarnation. Returns whether this member has met an earlier one.
+    pub fn hear_of(&mut self, id: MemberId, incarnation: u64) -> bool {
+        let is_earlier = self.of(id).is_some_and(|met| met < incarnation);
+        self.at_least[id] = self.at_least[id].max(incarnation);
+        is_earlier
+    }
+
+    /// The group begins: unless the algorithm bears it, a member that starts again is refused from now on.
+    pub fn freeze(&mut self) {
+        self.frozen = true;
     }
 
     /// The member broke the rules: nothing that it says is believed from now on.
@@ -302,7 +354,7 @@ pub async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     side: Side,
     ours: &Hello,
-    judge: impl FnOnce(&Hello) -> Result<(), Refusal>,
+    judge: impl FnMut(&Hello) -> Result<(), Refusal>,
 ) -> Result<Hello, LinkError> {
     let outcome = timeout(HANDSHAKE_TIMEOUT, exchange(stream, side, ours, judge)).await;
     outcome.unwrap_or(Err(LinkError::Refused(Refusal::Silent)))
@@ -320,11 +372,76 @@ pub async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let _ = timeout(HANDSHAKE_TIMEOUT, linger).await;
 }
 
+/// One side of a handshake, after the preambles. Pure.
+#[derive(Debug)]
+pub struct Shake {
+    side: Side,
+    ours: Hello,
+    /// The other side's Hello, and this side's verdict.
+    judged: Option<(Hello, Result<(), Refusal>)>,
+}
+
+/// What follows from a greeting.
+#[derive(Debug)]
+pub struct Shaken {
+    /// This side writes these first.
+    pub answers: Vec<Greeting>,
+    /// None: the other side's verdict must come first.
+    pub outcome: Option<Result<Hello, LinkError>>,
+}
+
+impl Shake {
+    /// The caller then writes its Hello.
+    pub fn new(side: Side, ours: Hello) -> Self {
+        Shake { side, ours, judged: None }
+    }
+
+    /// A greeting of the other side has arrived.
+    pub fn receive(&mut self, greeting: Greeting, judge: impl FnOnce(&Hello) -> Result<(), Refusal>) -> Shaken {
+        match (greeting, self.judged.take()) {
+            (Greeting::Hello(theirs), None) => {
+                let verdict = judge(&theirs);
+                let hello = Greeting::Hello(Hello { to: theirs.from, ..self.ours.clone() });
+                let answer = (self.side == Side::Called).then_some(hello);
+                let answers = answer.into_iter().chain([Greeting::Verdict(verdict.clone())]).collect();
+                self.judged = Some((theirs, verdict));
+                Shaken { answers, outcome: None }
+            }
+            (Greeting::Verdict(theirs), Some((hello, ours))) => {
+                Shaken { answers: Vec::new(), outcome: Some(conclude(hello, ours, theirs)) }
+            }
+            (_, judged) => {
+                let expected = if judged.is_none() { "a greeting" } else { "a verdict" };
+                Shaken { answers: Vec::new(), outcome: Some(Err(LinkError::OutOfPlace { expected })) }
+            }
+        }
+    }
+
+    /// The connection breaks before the other side's verdict is here.
+    fn broken(&self, error: TransferError) -> LinkError {
+        match &self.judged {
+            Some((_, Err(refusal))) => LinkError::Refused(refusal.clone()),
+            _ => error.into(),
+        }
+    }
+}
+
+/// If each side refuses the other one, this side's reason counts, except that a process must hear that it is outdated.
+fn conclude(hello: Hello, ours: Result<(), Refusal>, theirs: Result<(), Refusal>) -> Result<Hello, LinkError> {
+    match (ours, theirs) {
+        (Ok(()), Ok(())) => Ok(hello),
+        (Ok(()), Err(refusal)) | (Err(_), Err(refusal @ Refusal::Outdated { .. })) => {
+            Err(LinkError::RefusedByPeer(refusal))
+        }
+        (Err(refusal), _) => Err(LinkError::Refused(refusal)),
+    }
+}
+
 async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     side: Side,
     ours: &Hello,
-    judge: impl FnOnce(&Hello) -> Result<(), Refusal>,
+    mut judge: impl FnMut(&Hello) -> Result<(), Refusal>,
 ) -> Result<Hello, LinkError> {
     if side == Side::Caller {
         stream.write_all(&preamble(VERSION)).await?;
@@ -336,20 +453,35 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
         stream.write_all(&preamble(VERSION)).await?;
     }
     check_preamble(found)?;
-    let Greeting::Hello(theirs) = frame::read(stream, "a greeting").await? else {
-        return Err(LinkError::OutOfPlace { expected: "a greeting" });
-    };
-    if side == Side::Called {
-        let answer = Hello { to: theirs.from, ..ours.clone() };
-        frame::write(stream, &Greeting::Hello(answer)).await?;
+    let mut shake = Shake::new(side, ours.clone());
+    let mut expected = "a greeting";
+    loop {
+        let greeting = frame::read(stream, std::mem::replace(&mut expected, "a verdict")).await;
+        let greeting = greeting.map_err(|error| shake.broken(error))?;
+        let Shaken { answers, outcome } = shake.receive(greeting, &mut judge);
+        for answer in &answers {
+            frame::write(stream, answer).await?;
+        }
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
     }
-    let verdict = judge(&theirs);
-    frame::write(stream, &Greeting::Verdict(verdict.clone())).await?;
-    verdict.map_err(LinkError::Refused)?;
-    match frame::read(stream, "a verdict").await? {
-        Greeting::Verdict(Ok(())) => Ok(theirs),
-        Greeting::Verdict(Err(refusal)) => Err(LinkError::RefusedByPeer(refusal)),
-        Greeting::Hello(_) => Err(LinkError::OutOfPlace { expected: "a verdict" }),
+}
+
+/// The Hello of process `from` to process `to`, for tests.
+#[cfg(test)]
+pub(crate) fn hello_of(members: usize, from: MemberId, to: MemberId) -> Hello {
+    let incarnation = 100 + from as u64;
+    Hello {
+        algorithm: "central".into(),
+        variant: None,
+        members,
+        group_hash: 9,
+        from,
+        to,
+        incarnation,
+        connection: 0,
+        generation: 0,
     }
 }
 
@@ -357,18 +489,8 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
 mod tests {
     use super::*;
 
-    /// The Hello of process `from` of three, to process `to`.
     fn hello(from: MemberId, to: MemberId) -> Hello {
-        Hello {
-            algorithm: "central".into(),
-            variant: None,
-            members: 3,
-            group_hash: 9,
-            from,
-            to,
-            incarnation: 100 + from as u64,
-            connection: 0,
-        }
+        hello_of(3, from, to)
     }
 
     #[test]
@@ -417,11 +539,18 @@ mod tests {
         let mut met = Incarnations::new(3, false);
         assert_eq!(met.judge(&hello(2, 1)), Ok(Met::First));
         assert_eq!(met.meet(&hello(2, 1)), Ok(Met::First));
+        assert_eq!(met.judge(&later), Ok(Met::Later), "the group has not begun");
+        met.freeze();
         assert_eq!(met.meet(&hello(2, 1)), Ok(Met::Again));
         assert_eq!(met.meet(&later), Err(Refusal::Restarted { id: 2, algorithm: "central".into() }));
         assert_eq!(met.meet(&hello(2, 1)), Ok(Met::Again), "the first one goes on");
 
+        let mut met = Incarnations::new(3, false);
+        met.meet(&later).unwrap();
+        assert_eq!(met.meet(&hello(2, 1)), Err(Refusal::Outdated { id: 2 }), "the group has not begun");
+
         let mut met = Incarnations::new(3, true);
+        met.freeze();
         met.meet(&hello(2, 1)).unwrap();
         assert_eq!(met.meet(&later), Ok(Met::Later));
         assert_eq!(met.meet(&hello(2, 1)), Err(Refusal::Outdated { id: 2 }));

@@ -24,24 +24,28 @@
 //! detectors keep no beats for a member that is not connected: a late beat says nothing.) Every link has
 //! heartbeats, so a member notices when another one is silent. Only elections are told of that, behind their guard or
 //! with `assume_synchronous`, since a silent member may be alive. All other algorithms wait for it, and
-//! [`Member::hopeless`] tells which one they wait for.
+//! [`Member::hopeless_waits`] tells who waits in vain, and for which member.
 //!
-//! A group runs with the processes that it began with. It refuses a member that is restarted, except in failure detection
+//! A group begins when all members agree which processes take part. Before that, a member that is restarted is simply
+//! accepted. Afterwards the group runs with the processes that it began with: it refuses a member that is restarted, except in failure detection
 //! and in Chang-Roberts without a guard: restart the whole group instead. Messages are neither encrypted nor signed, and
 //! any program that connects to a member before the right process does can take that process's place. So use this crate
 //! only in a trusted network.
 //!
 //! # Inside
 //!
-//! `frame`, `handshake` and `session` decide what bytes mean, which processes may talk to each other, and what is sent
-//! again after a cut. `link` and `reception` make the connections. `driver` owns the processes of one resource and carries
+//! `frame`, `handshake`, `beginning` and `session` decide what bytes mean, which processes may talk to each other, when the
+//! group begins, and what is sent again after a cut. `link` and `reception` make the connections. `driver` owns the processes of one resource and carries
 //! out their outputs; `resource` is one resource behind its lock, with its user: `lock`, `election` or `detector`.
 //! `resources` is the table of them, and `member` the whole. **Architecture invariant: only `driver` calls the step
 //! function**, and no module here knows a particular algorithm.
 
+mod beginning;
+mod data;
 mod detector;
 mod driver;
 mod election;
+mod fences;
 mod frame;
 mod group;
 mod handshake;
@@ -56,8 +60,11 @@ mod refusal_tests;
 mod resource;
 mod resources;
 mod session;
+mod whereabouts;
 mod wires;
 
+pub use beginning::{Agreed, Ended, GENERATION_MAX};
+pub use data::{Data, DataError, folder_name};
 pub use detector::Detector;
 pub use driver::Stats;
 pub use election::{Election, Leader};

@@ -14,9 +14,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::bytes::{Buf, BytesMut};
 
+use crate::beginning::Statement;
 use crate::frame::{self, Cutter, Frame, Item, decode_exactly};
 use crate::group::MemberId;
 use crate::handshake::{Hello, LinkError, Met, Refusal, Side, check_answer, hang_up, shake_hands};
+use crate::resources::NAME_BYTES_MAX;
 use crate::session::Session;
 use crate::wires::Touched;
 
@@ -50,6 +52,8 @@ pub(crate) struct Link {
     inner: Mutex<Inner>,
     /// Notified when the socket takes no more bytes: the task of the link goes on writing.
     blocked: Notify,
+    /// Notified when a later start of the peer has taken the place of the connected one.
+    outdated: Notify,
     /// Bytes that the peer has not acknowledged, for callers that do not want to take the lock.
     backlog: AtomicUsize,
     /// How often this member has called the peer.
@@ -94,10 +98,16 @@ pub(crate) trait Owner: Send + Sync + 'static {
     fn meets(&self, theirs: &Hello) -> Result<Met, Refusal>;
     /// A later incarnation of the peer appears: the owner begins a new conversation with it.
     fn restarted(&self, peer: MemberId);
+    /// A statement about the beginning of the group has arrived.
+    fn hears(&self, peer: MemberId, statement: Statement) -> Result<(), LinkError>;
     /// An item has arrived. The owner notes in `touched` which links have something to write.
     fn item(&self, peer: MemberId, item: Item<'_>, touched: &mut Touched) -> Result<(), LinkError>;
     /// Everything that has arrived together was delivered: writes to the links.
     fn flush(&self, touched: &mut Touched);
+    /// The peer asks whether a caller of this member is inside of this resource.
+    fn is_inside(&self, name: &[u8]) -> bool;
+    /// The peer answers that question.
+    fn hears_inside(&self, peer: MemberId, name: &[u8], inside: bool);
     /// The peer has sent something that no member may send.
     fn condemn(&self, peer: MemberId, error: &LinkError);
     /// The connection is open.
@@ -122,6 +132,7 @@ impl Link {
             peer,
             inner: Mutex::new(inner),
             blocked: Notify::new(),
+            outdated: Notify::new(),
             backlog: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
             keeps: AtomicBool::new(true),
@@ -135,10 +146,32 @@ impl Link {
         Ok(self.tell_backlog(&inner))
     }
 
+    /// The newest statement about the beginning of the group. Items that are sent later come behind it.
+    pub fn say(&self, statement: &Statement) -> Result<(), frame::FrameError> {
+        let mut inner = self.inner();
+        inner.session.say(statement)?;
+        inner.flush(&self.blocked);
+        Ok(())
+    }
+
+    /// Asks the peer whether a caller of it is inside of this resource. The question or its answer may be lost.
+    pub fn ask_inside(&self, name: &[u8]) {
+        self.control(&Frame::IsInside { name });
+    }
+
+    /// Sends a frame that is not part of the conversation, if there is a connection and not much waits to be written.
+    fn control(&self, frame: &Frame<'_>) {
+        let mut inner = self.inner();
+        if inner.connection.is_some() && inner.out.len() < CONTROL_BYTES_MAX {
+            inner.control(frame);
+            inner.flush(&self.blocked);
+        }
+    }
+
     /// Begins a new conversation, with these resources. Nothing else can come before them.
     pub fn restart<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Result<usize, frame::FrameError> {
         let mut inner = self.inner();
-        inner.session = Session::default();
+        inner.session.begin_anew();
         names.map(|name| Item::Open { name }).try_for_each(|item| inner.session.push(item))?;
         Ok(self.tell_backlog(&inner))
     }
@@ -207,6 +240,11 @@ impl Link {
         inner.session.backlog() == 0 || is_gone
     }
 
+    /// A later start of the peer takes part, so the connection with the earlier one is closed.
+    pub fn outdate(&self) {
+        self.outdated.notify_one();
+    }
+
     /// A silence of the peer counts from now on.
     pub fn excuse_silence(&self) {
         self.inner().heard = Instant::now();
@@ -236,7 +274,7 @@ impl Inner {
 
     fn control(&mut self, frame: &Frame<'_>) {
         let mut bytes = Vec::new();
-        frame::encode_to(&mut bytes, frame).expect("a frame of a number is short");
+        frame::encode_to(&mut bytes, frame).expect("a frame of a number or a name is short");
         self.out.extend_from_slice(&bytes);
     }
 
@@ -371,6 +409,7 @@ async fn talk(
                 }
                 beat(link, pace)
             }
+            () = link.outdated.notified() => Err(LinkError::Refused(Refusal::Outdated { id: link.peer })),
             connection = later(owner, accepted) => return Ended::Replaced(connection),
         };
         if let Err(error) = step {
@@ -525,6 +564,15 @@ impl Reader<'_> {
                     owner.backlog(link.peer, backlog);
                 }
                 Frame::Leave => link.inner().left = true,
+                Frame::Statement(statement) => owner.hears(link.peer, statement)?,
+                Frame::IsInside { name } => {
+                    if name.len() > NAME_BYTES_MAX {
+                        return Err(LinkError::LongName { bytes: name.len(), limit: NAME_BYTES_MAX });
+                    }
+                    let inside = owner.is_inside(name);
+                    link.control(&Frame::Inside { name, inside });
+                }
+                Frame::Inside { name, inside } => owner.hears_inside(link.peer, name, inside),
                 Frame::Resume { .. } => return Err(LinkError::OutOfPlace { expected: "a message" }),
             }
         }

@@ -68,6 +68,11 @@ pub enum AcquireError {
     TooManyResources { limit: usize },
     #[error("the name of the resource has {bytes} bytes; at most {limit} are allowed")]
     LongName { bytes: usize, limit: usize },
+    #[error(
+        "this lock was granted {} times since the group began, which is the limit; start the whole group again",
+        crate::fences::COUNT_MAX
+    )]
+    NoFences,
     /// Too much is unacknowledged.
     #[error("process {peer} is too far behind: it has not acknowledged more than half of the backlog (--backlog)")]
     Congested { peer: MemberId },
@@ -151,12 +156,21 @@ enum Turn {
     },
 }
 
+/// What is left to tell the callers.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// The caller whose turn has come, and its fence.
+    granted: Option<(Caller, u64)>,
+    /// The turn of these has come, but there is no fence for them.
+    refused: Vec<Caller>,
+}
+
 /// The callers of one lock at one member.
 pub(crate) struct Callers {
     waiting: VecDeque<Caller>,
     turn: Turn,
-    /// The fence of the caller of this step.
-    mine: Option<u64>,
+    /// The fence of the caller of this step, or that there is none.
+    mine: Option<Result<u64, AcquireError>>,
 }
 
 impl Default for Callers {
@@ -172,10 +186,10 @@ impl<P: Mutex> AnyLock for Resource<P, Callers> {
             user.may_ask(wires)?;
             if matches!(user.turn, Turn::Idle) && user.waiting.is_empty() {
                 user.request(None, driver, wires, touched);
-                user.take_events(driver, wires, touched, &mut None);
+                user.take_events(driver, wires, touched, &mut Calls::default());
             }
             Ok::<_, AcquireError>(match user.mine.take() {
-                Some(fence) => Ok(fence),
+                Some(fence) => Ok(fence?),
                 None => {
                     let (caller, grant) = oneshot::channel();
                     user.add(Caller::Task(caller));
@@ -217,26 +231,30 @@ impl<P: Mutex> AnyLock for Resource<P, Callers> {
 }
 
 impl<P: Mutex> User<P> for Callers {
-    /// The caller whose turn has come, and its fence.
-    type Calls = Option<(Caller, u64)>;
+    type Calls = Calls;
 
     /// Passes on a grant, and requests for the next caller, until there is nothing to do but wait.
     fn settle(&mut self, driver: &mut Driver<P>, wires: &Wires, touched: &mut Touched) -> Self::Calls {
-        let mut called = None;
+        let mut calls = Calls::default();
         loop {
-            self.take_events(driver, wires, touched, &mut called);
+            self.take_events(driver, wires, touched, &mut calls);
             if !matches!(self.turn, Turn::Idle) {
-                return called;
+                return calls;
             }
-            let Some(caller) = self.next_caller() else { return called };
+            let Some(caller) = self.next_caller() else { return calls };
             self.request(Some(caller), driver, wires, touched);
         }
     }
 
     fn call(resource: &Arc<Resource<P, Self>>, calls: Self::Calls) {
-        if let Some((caller, fence)) = calls {
+        calls.refused.into_iter().for_each(|caller| caller.call(Err(AcquireError::NoFences)));
+        if let Some((caller, fence)) = calls.granted {
             caller.call(Ok(Grant { fence, lock: resource.clone() }));
         }
+    }
+
+    fn is_inside(&self) -> bool {
+        matches!(self.turn, Turn::Inside { .. })
     }
 
     fn stop(&mut self, error: &PeerError) -> Vec<Box<dyn FnOnce() + Send>> {
@@ -298,26 +316,37 @@ impl Callers {
         driver: &mut Driver<P>,
         wires: &Wires,
         touched: &mut Touched,
-        called: &mut Option<(Caller, u64)>,
+        calls: &mut Calls,
     ) {
-        while let Some((_, Event::Granted { fence })) = driver.take_event() {
-            match std::mem::replace(&mut self.turn, Turn::Idle) {
-                Turn::Requested { req, caller: Some(caller) } if caller.has_given_up() => {
+        // The algorithm's own fence is not used: it does not grow over several beginnings of the group.
+        while let Some((_, Event::Granted { .. })) = driver.take_event() {
+            let (req, caller) = match std::mem::replace(&mut self.turn, Turn::Idle) {
+                Turn::Requested { req, caller } => (req, caller),
+                // A protocol grants only what was requested.
+                turn @ (Turn::Idle | Turn::Inside { .. }) => {
+                    self.turn = turn;
+                    continue;
+                }
+            };
+            let has_given_up = caller.as_ref().is_some_and(Caller::has_given_up);
+            let fence = if has_given_up { None } else { driver.next_fence(wires) };
+            match fence {
+                Some(fence) => {
+                    driver.stats.entries += 1;
+                    driver.journal(wires, || Traced::Enter { req, fence });
+                    self.turn = Turn::Inside { req };
+                }
+                None => {
                     driver.stats.cancelled += 1;
                     driver.journal(wires, || Traced::Cancel { req });
                     driver.command(Command::Release, wires, touched);
                 }
-                Turn::Requested { req, caller } => {
-                    driver.stats.entries += 1;
-                    driver.journal(wires, || Traced::Enter { req, fence });
-                    self.turn = Turn::Inside { req };
-                    match caller {
-                        Some(caller) => *called = Some((caller, fence)),
-                        None => self.mine = Some(fence),
-                    }
-                }
-                // A protocol grants only what was requested.
-                turn @ (Turn::Idle | Turn::Inside { .. }) => self.turn = turn,
+            }
+            match (caller, fence) {
+                (Some(_), _) if has_given_up => {}
+                (Some(caller), Some(fence)) => calls.granted = Some((caller, fence)),
+                (Some(caller), None) => calls.refused.push(caller),
+                (None, fence) => self.mine = Some(fence.ok_or(AcquireError::NoFences)),
             }
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::data::Data;
 use crate::group::MemberId;
 use crate::handshake::LinkError;
 
@@ -22,6 +23,9 @@ pub struct Options {
     /// How many resources the callers of this member may be the first to use. A member forgets no resource. Default:
     /// 65,536.
     pub resources_max: usize,
+    /// The file of this member. Without it, the member knows nothing of earlier starts of its group: fences may be given
+    /// again, and clients must have no leases. Default: none.
+    pub data: Option<Data>,
     /// Where to write the trace of this member. Writes should be quick: wrap a file in a `BufWriter`. The member flushes
     /// it after every event.
     pub trace: Option<Box<dyn Write + Send>>,
@@ -36,6 +40,7 @@ impl Default for Options {
             start_within: Duration::from_secs(60),
             backlog_max: 16 << 20,
             resources_max: 1 << 16,
+            data: None,
             trace: None,
             warnings: None,
         }
@@ -49,6 +54,7 @@ impl fmt::Debug for Options {
             .field("start_within", &self.start_within)
             .field("backlog_max", &self.backlog_max)
             .field("resources_max", &self.resources_max)
+            .field("data", &self.data)
             .field("trace", &self.trace.is_some())
             .field("warnings", &self.warnings.is_some())
             .finish()
@@ -70,6 +76,11 @@ pub enum Warning {
     /// The system accepts no connection, for example for want of file descriptors. The member tries again.
     #[error("cannot accept connections for now: {0}")]
     CannotAccept(String),
+    /// Told once, until the file can be written.
+    #[error("{0}; no client gets a lock until this file can be written")]
+    Unwritable(String),
+    #[error("{0}; so the next start of the group will wait for leases, although no client has one")]
+    NotMarked(String),
     /// The trace ends here.
     #[error("cannot write the trace, which ends here: {0}")]
     TraceFailed(String),

@@ -69,7 +69,9 @@ impl<O: Owner> Reception<O> {
             }
             Err(error) => {
                 // A member that refuses this one tells so when it calls, too.
-                if let (Some(peer), LinkError::RefusedByPeer(_)) = (caller, &error) {
+                if let Some(peer) = caller
+                    && (matches!(error, LinkError::RefusedByPeer(_)) || error.ends_membership())
+                {
                     self.owner.broken(peer, &error);
                 }
                 self.warnings.tell(Warning::Refused { from, error });

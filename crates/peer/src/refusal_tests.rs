@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
+use crate::beginning::{Beginning, Entry, Past, Stage};
 use crate::frame::{self, Envelope, Frame, Greeting, Item, decode_exactly, unique_id};
 use crate::handshake::{Hello, Side, preamble, shake_hands};
 use crate::{
@@ -28,6 +29,9 @@ struct Scene {
 }
 
 const RESOURCES_MAX: usize = 4;
+
+/// Of the member that a test plays.
+const INCARNATION: u64 = 1 << 62;
 
 impl Scene {
     /// Starts all members of the group but the last `absent` ones, which `beside` may play.
@@ -112,8 +116,9 @@ fn hello(group: &PeerGroup, from: usize, to: usize) -> Hello {
         group_hash: group.hash(),
         from,
         to,
-        incarnation: 1 << 62,
+        incarnation: INCARNATION,
         connection: 0,
+        generation: 0,
     }
 }
 
@@ -127,14 +132,47 @@ fn item(number: u64, item: Item<'_>) -> Vec<u8> {
     encode(&Frame::Item { number, item })
 }
 
-/// Shakes hands, and begins a conversation in which nothing was said before.
-async fn begin(group: &PeerGroup, hello: &Hello) -> TcpStream {
+/// Shakes hands, and begins a conversation in which nothing was said before. Returns the other side's Hello.
+async fn begin(group: &PeerGroup, hello: &Hello) -> (TcpStream, Hello) {
     let mut stream = TcpStream::connect(group.address(hello.to).unwrap()).await.unwrap();
-    shake_hands(&mut stream, Side::Caller, hello, |_| Ok(())).await.unwrap();
+    let theirs = shake_hands(&mut stream, Side::Caller, hello, |_| Ok(())).await.unwrap();
     stream.write_all(&encode(&Frame::Resume { received: 0 })).await.unwrap();
     let resume = read(&mut stream).await;
     assert!(matches!(decode_exactly(&resume, "a frame").unwrap(), Frame::Resume { .. }));
-    stream
+    (stream, theirs)
+}
+
+/// Agrees with all other members that the group begins.
+async fn agree(members: usize, met: Vec<(TcpStream, Hello)>) -> Vec<TcpStream> {
+    let past = Past { generation: 0, ttl_max_ms: 0, held_nothing: true, group: 0 };
+    let mut beginning = Beginning::new(members - 1, members, Entry { incarnation: INCARNATION, past }, false);
+    for (_, theirs) in &met {
+        beginning.meet(theirs).unwrap();
+    }
+    let mut streams: Vec<_> = met.into_iter().map(|(stream, _)| stream).collect();
+    let mut said = None;
+    let mut begun = vec![false; streams.len()];
+    while begun.contains(&false) {
+        if let Some(work) = beginning.take_work() {
+            beginning.written(work);
+        }
+        let statement = Some(beginning.statement());
+        if said != statement {
+            said.clone_from(&statement);
+            for stream in &mut streams {
+                stream.write_all(&encode(&Frame::Statement(said.clone().unwrap()))).await.unwrap();
+            }
+        }
+        let readable = streams.iter().map(|stream| Box::pin(async { stream.peek(&mut [0]).await }));
+        let (_, from, rest) = futures::future::select_all(readable).await;
+        drop(rest);
+        let frame = read(&mut streams[from]).await;
+        if let Frame::Statement(theirs) = decode_exactly(&frame, "a frame").unwrap() {
+            begun[from] = matches!(theirs.stage, Stage::Begun { .. });
+            beginning.hear(from, theirs).unwrap();
+        }
+    }
+    streams
 }
 
 /// The next frame, without its length.
@@ -148,11 +186,11 @@ async fn read(stream: &mut TcpStream) -> Vec<u8> {
 /// Plays the last member: it begins a conversation with every other member.
 async fn impostor(group: &PeerGroup) -> Vec<TcpStream> {
     let me = group.members() - 1;
-    let mut streams = Vec::new();
+    let mut met = Vec::new();
     for to in 0..me {
-        streams.push(begin(group, &hello(group, me, to)).await);
+        met.push(begin(group, &hello(group, me, to)).await);
     }
-    streams
+    agree(group.members(), met).await
 }
 
 #[tokio::test]
@@ -233,7 +271,7 @@ async fn a_member_that_breaks_the_rules_is_excluded_and_the_others_go_on() {
         let me = 12;
         let open = item(1, Item::Open { name: b"a" });
         let message = |to, from, maker, resource, payload: &[u8]| {
-            let envelope = Envelope { resource, from, to, id: unique_id(maker, 0), lamport: 1, payload };
+            let envelope = Envelope { resource, from, to, id: unique_id(maker, 0), lamport: 1, count: 0, payload };
             [open.clone(), item(2, Item::Message(envelope))].concat()
         };
         let foreign = |maker, from, to| LinkError::Foreign { id: unique_id(maker, 0), from, to };
@@ -300,8 +338,10 @@ async fn a_member_that_floods_with_copies_does_not_stop_the_others() {
 async fn what_comes_together_with_the_beginning_is_delivered() {
     within_a_minute(async {
         let (scene, _stream) = Scene::with("central", 2, 1, async |group| {
+            drop(impostor(group).await);
             let mut stream = TcpStream::connect(group.address(0).unwrap()).await.unwrap();
-            shake_hands(&mut stream, Side::Caller, &hello(group, 1, 0), |_| Ok(())).await.unwrap();
+            let again = Hello { connection: 1, ..hello(group, 1, 0) };
+            shake_hands(&mut stream, Side::Caller, &again, |_| Ok(())).await.unwrap();
             let begun = [encode(&Frame::Resume { received: 0 }), item(1, Item::Open { name: b"a" })].concat();
             stream.write_all(&begun).await.unwrap();
             stream
@@ -325,7 +365,7 @@ async fn an_earlier_connection_that_comes_late_is_not_used() {
             let mut late = TcpStream::connect(group.address(0).unwrap()).await.unwrap();
             late.write_all(&preamble(VERSION)).await.unwrap();
             frame::write(&mut late, &Greeting::Hello(earlier)).await.unwrap();
-            let mut stream = begin(group, &later).await;
+            let mut stream = agree(2, vec![begin(group, &later).await]).await.remove(0);
             stream.write_all(&item(1, Item::Open { name: b"a" })).await.unwrap();
             frame::write(&mut late, &Greeting::Verdict(Ok(()))).await.unwrap();
             late.write_all(&encode(&Frame::Resume { received: 0 })).await.unwrap();

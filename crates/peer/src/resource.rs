@@ -25,6 +25,8 @@ pub(crate) trait AnyResource: Send + Sync {
     /// The member serves no longer: whoever waits is told why.
     fn stop(self: Arc<Self>, error: &PeerError);
     fn stats(&self) -> Stats;
+    /// Whether a caller of this member is inside.
+    fn is_inside(&self) -> bool;
 }
 
 /// The user's side of a resource: the callers of a lock, or the programs that watch a leader.
@@ -39,6 +41,11 @@ pub(crate) trait User<P: Protocol>: Send + Sized + 'static {
 
     /// A later incarnation of a process has begun.
     fn restarted(&mut self, _peer: ProcessId) {}
+
+    /// Whether a caller of this member is inside.
+    fn is_inside(&self) -> bool {
+        false
+    }
 
     /// The member serves no longer. Returns how to tell those who wait.
     fn stop(&mut self, _error: &PeerError) -> Vec<Box<dyn FnOnce() + Send>> {
@@ -156,5 +163,9 @@ impl<P: Protocol, U: User<P>> AnyResource for Resource<P, U> {
 
     fn stats(&self) -> Stats {
         self.core().driver.stats.clone()
+    }
+
+    fn is_inside(&self) -> bool {
+        self.core().user.is_inside()
     }
 }

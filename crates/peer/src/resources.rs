@@ -177,6 +177,15 @@ impl Resources {
         resources.into_iter().for_each(|resource| resource.stop(error));
     }
 
+    /// Whether a caller of this member is inside of this resource.
+    pub fn is_inside(&self, name: &[u8]) -> bool {
+        let resource = {
+            let table = self.read();
+            table.by_name.get(name).map(|&number| table.made[number as usize].resource.clone())
+        };
+        resource.is_some_and(|resource| resource.is_inside())
+    }
+
     pub fn names(&self) -> Names {
         Names { taken: self.read().opened, max: self.resources_max }
     }

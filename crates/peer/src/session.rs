@@ -4,11 +4,15 @@
 //! Each side numbers its items from 1 and keeps an item until the other side acknowledges it. On a new connection each
 //! side first tells how far it has received the other's items ([`Frame::Resume`]). Then each side continues behind that
 //! item. So an item that was lost with a connection is sent again, and an item that had arrived is not.
+//!
+//! A side also has a statement about itself, of which only the newest one counts ([`Frame::Statement`]). It comes before
+//! the items of each connection, and again when it changes.
 
 use std::collections::VecDeque;
 
 use tokio_util::bytes::{Buf, BytesMut};
 
+use crate::beginning::Statement;
 use crate::frame::{self, Frame, FrameError, Item};
 
 /// A side acknowledges by itself, without a beat, after this many items or bytes.
@@ -32,6 +36,10 @@ pub struct Session {
     /// Bytes received since `told`.
     untold_bytes: usize,
     scratch: Vec<u8>,
+    /// The frame with the newest statement about this side, which comes before all items of a connection, and whether it
+    /// is on this connection already.
+    statement: Vec<u8>,
+    said: bool,
 }
 
 /// The other side breaks the rules of the conversation.
@@ -56,6 +64,19 @@ impl Session {
         Ok(())
     }
 
+    /// This is this side's newest statement. Items that are added later come behind it.
+    pub fn say(&mut self, statement: &Statement) -> Result<(), FrameError> {
+        self.statement.clear();
+        self.said = false;
+        frame::encode_to(&mut self.statement, &Frame::Statement(statement.clone()))
+    }
+
+    /// A new conversation begins, with another incarnation of the other side. The statement stays.
+    pub fn begin_anew(&mut self) {
+        let statement = std::mem::take(&mut self.statement);
+        *self = Session { statement, ..Session::default() };
+    }
+
     /// Bytes that the other side has not acknowledged.
     pub fn backlog(&self) -> usize {
         self.kept.len()
@@ -71,7 +92,7 @@ impl Session {
         if received < self.acknowledged {
             return Err(SessionError::Forgotten { found: received, acknowledged: self.acknowledged });
         }
-        (self.unwritten_at, self.written) = (0, 0);
+        (self.unwritten_at, self.written, self.said) = (0, 0, false);
         self.acknowledge(received)?;
         self.told = self.received;
         self.untold_bytes = 0;
@@ -108,6 +129,9 @@ impl Session {
 
     /// Moves unwritten frames to the end of `out`, as long as `out` has fewer than `enough` bytes.
     pub fn fill(&mut self, out: &mut BytesMut, enough: usize) {
+        if !std::mem::replace(&mut self.said, true) {
+            out.extend_from_slice(&self.statement);
+        }
         while out.len() < enough
             && let Some(&length) = self.lengths.get(self.written)
         {

@@ -28,6 +28,11 @@ pub enum PeerError {
     /// Another member refuses this one for good.
     #[error("process {peer} no longer takes this member: {error}")]
     Refused { peer: MemberId, error: crate::handshake::LinkError },
+    #[error(transparent)]
+    Ended(#[from] crate::beginning::Ended),
+    /// The member's file cannot be written.
+    #[error("{0}")]
+    Data(String),
     #[error("this member stops because of a fault of its own: a task of the link with process {peer} panicked")]
     Panicked { peer: MemberId },
     #[error("the member has left the group")]
@@ -63,6 +68,8 @@ pub(crate) struct Wires {
     journal: Option<Mutex<Journal>>,
     ids: AtomicU64,
     requests: AtomicU64,
+    /// The generation of the group; 0 before it begins.
+    generation: AtomicU64,
     backlog_max: usize,
     /// A member with more than half of `backlog_max`, plus 1; or 0.
     congested: AtomicUsize,
@@ -80,11 +87,21 @@ impl Wires {
             journal: journal.map(Mutex::new),
             ids: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             backlog_max,
             congested: AtomicUsize::new(0),
             runtime: Handle::current(),
             failed: watch::Sender::new(None),
         }
+    }
+
+    /// Called before the first resource is made.
+    pub fn begin(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     /// An id for a message, unique in the run.

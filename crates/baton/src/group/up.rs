@@ -114,7 +114,7 @@ impl Crew for Members {
         command.args(["peer", "--json", "--ends-with-stdin", "--id", &id.to_string(), "--group"]);
         command.arg(self.group_file(id));
         if self.family == Family::Mutex {
-            command.args(["--listen", "127.0.0.1:0"]);
+            command.args(["--listen", "127.0.0.1:0"]).arg("--data").arg(self.folder.path());
         }
         if let Some(traces) = &self.traces {
             // A member that is started again must not destroy the trace of its first life.

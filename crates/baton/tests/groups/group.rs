@@ -1,8 +1,8 @@
 //! A group of real processes behind proxies.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use baton_client::Client;
@@ -16,11 +16,13 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-const BATON: &str = env!("CARGO_BIN_EXE_baton");
+pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 
 pub struct Group {
     folder: TempDir,
     pub mesh: Mesh,
+    size: usize,
+    serves_clients: bool,
     pub members: Vec<Running>,
 }
 
@@ -35,6 +37,14 @@ pub struct Running {
 impl Group {
     /// Starts the group that `baton group init` writes, and waits until it is complete.
     pub async fn start(algorithm: &str, size: usize, seed: u64) -> Group {
+        let mut group = Group::prepare(algorithm, size, seed).await;
+        group.spawn_all(&[]);
+        group.complete().await;
+        group
+    }
+
+    /// Writes the files of a group, and starts no member.
+    pub async fn prepare(algorithm: &str, size: usize, seed: u64) -> Group {
         let mut file = init(algorithm, size);
         // The ports are free now. The listeners close just before the members start.
         let mut listeners = Vec::new();
@@ -50,26 +60,58 @@ impl Group {
         }
         drop(listeners);
         let serves_clients = registry::find(algorithm).unwrap().family == Family::Mutex;
-        let members = (0..size).map(|id| spawn(folder.path(), id, serves_clients)).collect();
-        let mut group = Group { folder, mesh, members };
-        for member in &mut group.members {
+        Group { folder, mesh, size, serves_clients, members: Vec::new() }
+    }
+
+    /// Starts all members, with more options.
+    pub fn spawn_all(&mut self, options: &[&str]) {
+        self.members = (0..self.size).map(|id| self.spawn(id, options)).collect();
+    }
+
+    pub fn spawn(&self, id: usize, options: &[&str]) -> Running {
+        spawn(self.folder.path(), id, self.serves_clients, options)
+    }
+
+    /// Starts a member that serves no clients, but has a file.
+    pub fn spawn_without_clients(&self, id: usize, options: &[&str]) -> Running {
+        let options = [&["--data", self.folder().to_str().unwrap()], options].concat();
+        spawn(self.folder.path(), id, false, &options)
+    }
+
+    /// The folder of the members' files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Waits until the group is complete.
+    pub async fn complete(&mut self) {
+        for member in &mut self.members {
             member.says(|line| line.get("member").is_some()).await;
         }
-        group
     }
 
     pub fn size(&self) -> usize {
-        self.members.len()
+        self.size
     }
 
     /// A client of this member.
     pub async fn client(&mut self, id: usize) -> Client {
+        Client::connect([self.clients_of(id).await]).await.unwrap()
+    }
+
+    /// The address for the clients of this member.
+    pub async fn clients_of(&mut self, id: usize) -> String {
         let line = self.members[id].says(|line| line.get("clients").is_some()).await;
-        Client::connect([line["clients"].as_str().unwrap().to_owned()]).await.unwrap()
+        line["clients"].as_str().unwrap().to_owned()
     }
 
     pub fn signal(&self, id: usize, signal: Signal) {
         kill(Pid::from_raw(self.members[id].child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Tells a member to stop, unless it has ended by itself.
+    pub fn stop(&self, id: usize) {
+        let _ = kill(Pid::from_raw(self.members[id].child.id().try_into().unwrap()), Signal::SIGTERM);
     }
 
     /// Ends all members, and judges the merged trace of the run with all oracles.
@@ -95,6 +137,23 @@ impl Group {
 }
 
 impl Running {
+    /// Waits until the process says that the group is complete, or ends. Returns whether it begins.
+    pub fn begins(&self) -> impl Future<Output = bool> + Send + use<> {
+        let mut lines = self.lines.clone();
+        async move {
+            let is_complete = |lines: &Vec<Value>| lines.iter().any(|line| line.get("member").is_some());
+            lines.wait_for(is_complete).await.is_ok()
+        }
+    }
+
+    /// Waits until the process has ended. Returns its status and what it complained about.
+    pub async fn ends(&mut self) -> (ExitStatus, String) {
+        // The lines end with the process.
+        while self.lines.changed().await.is_ok() {}
+        let status = self.child.wait().unwrap();
+        (status, self.complaints.lock().unwrap().join("\n"))
+    }
+
     /// Waits for a line of the member's standard output.
     pub async fn says(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         let complaints = self.complaints.clone();
@@ -143,12 +202,13 @@ fn trace(folder: &std::path::Path, id: usize) -> PathBuf {
     folder.join(format!("{id}.trace"))
 }
 
-fn spawn(folder: &std::path::Path, id: usize, serves_clients: bool) -> Running {
+fn spawn(folder: &std::path::Path, id: usize, serves_clients: bool, options: &[&str]) -> Running {
     let mut command = Command::new(BATON);
     command.args(["peer", "--json", "--ends-with-stdin", "--id", &id.to_string()]);
     if serves_clients {
-        command.args(["--listen", "127.0.0.1:0"]);
+        command.args(["--listen", "127.0.0.1:0"]).arg("--data").arg(folder);
     }
+    command.args(options);
     command.arg("--group").arg(folder.join(format!("{id}.toml"))).arg("--trace").arg(trace(folder, id));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (tell, lines) = watch::channel(Vec::new());

@@ -2,12 +2,14 @@
 //!
 //! `cargo test` runs a short selection. `cargo xtask peers` runs everything, for longer, through the variables below.
 
+mod beginnings;
 #[path = "../common/mod.rs"]
 mod common;
 mod elections;
 mod group;
 mod roles;
 mod weather;
+mod words;
 
 use std::time::Duration;
 

@@ -97,6 +97,9 @@ async fn fault(algorithm: &str, role: Role, signal: Signal) {
     while queue.get_lock("work").await.unwrap().is_none_or(|lock| lock.waiters.is_empty()) {
         tokio::task::yield_now().await;
     }
+    // Before its first request the member writes to its file. If it were killed now, it would not have asked its group.
+    let session = group.client(waiter).await.session().ttl(TTL).open().await.unwrap();
+    session.lock("later").acquire().await.unwrap().release().await.unwrap();
 
     let victim = role.member();
     group.signal(victim, signal);

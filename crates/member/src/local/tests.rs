@@ -27,9 +27,11 @@ enum Step {
         lock: usize,
         place: usize,
     },
+    /// `in_vain`: the group could not go on.
     TimeOut {
         lock: usize,
         place: usize,
+        in_vain: bool,
     },
     Close {
         session: u64,
@@ -60,7 +62,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(session, lock, lock_delay_ms)| Step::Acquire { session, lock, lock_delay_ms }),
         5 => lock.clone().prop_map(|lock| Step::Release { lock }),
         2 => (lock.clone(), place.clone()).prop_map(|(lock, place)| Step::Cancel { lock, place }),
-        2 => (lock.clone(), place).prop_map(|(lock, place)| Step::TimeOut { lock, place }),
+        2 => (lock.clone(), place, any::<bool>())
+            .prop_map(|(lock, place, in_vain)| Step::TimeOut { lock, place, in_vain }),
         1 => session.clone().prop_map(|session| Step::Close { session }),
         1 => session.prop_map(|session| Step::Expire { session }),
         2 => lock.clone().prop_map(|lock| Step::EndDelay { lock }),
@@ -250,8 +253,14 @@ impl World {
                     self.for_acquire(waiter, locks::Operation::Cancel { acquire: waiter.1 });
                 }
             }
-            Step::TimeOut { lock, place } => {
+            Step::TimeOut { lock, place, in_vain } => {
                 if let Some(&(session, number)) = self.lines[&name(lock)].get(place) {
+                    assert_eq!(self.local.waits_for(session, number).map(|(lock, _)| lock), Some(name(lock)));
+                    if in_vain {
+                        let outcome = self.local.cannot_wait(self.now_ms, session, number, "no".to_owned());
+                        self.hear(&outcome, None);
+                        assert_eq!(self.local.waits_for(session, number), None);
+                    }
                     self.apply(&locks::Command::CancelWait { session, number }.into());
                 }
             }

@@ -4,12 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use baton_client::{Client, Hopeless, views};
 use baton_member::{Algorithm, MemberReplica, Turn};
 use baton_service::host::{Host, NeverLed, Reports};
 use baton_service::server::{ServeError, Server, bind};
 use baton_service::state::locks::LockName;
+use baton_types::cluster_id::ClusterId;
 use baton_types::limits::ServerLimits;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -123,8 +125,13 @@ impl Algorithm for Queue {
         }
     }
 
-    fn hopeless(&self) -> Option<Hopeless> {
-        self.tells.lock().unwrap().hopeless.clone()
+    fn hopeless<'a>(&self, locks: impl Iterator<Item = &'a LockName>, _: Duration) -> Vec<(&'a LockName, Hopeless)> {
+        let why = self.tells.lock().unwrap().hopeless.clone();
+        locks.filter_map(|lock| Some((lock, why.clone()?))).collect()
+    }
+
+    fn group_id(&self) -> ClusterId {
+        ClusterId::MIN
     }
 
     fn group(&self) -> views::Group {
@@ -137,7 +144,7 @@ impl Algorithm for Queue {
         self.tells.lock().unwrap().failure.clone()
     }
 
-    async fn shutdown(&self) {}
+    async fn shutdown(&self, _held_nothing: bool) {}
 }
 
 /// A member without a server.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use baton_client::{AcquireError, Hopeless, Refusal, views};
 use baton_service::frontend::ConnectionId;
 use baton_service::server::ServeError;
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{Acquire, Mode, Open, Operation, Request, ToClient, ToServer};
 
 use group::{Member, Network};
@@ -110,6 +111,23 @@ async fn a_waiting_client_is_told_for_whom_it_waits_and_goes_on_waiting() {
     tokio::time::timeout(LONG, waits).await.expect("it is served").unwrap().unwrap().release().await.unwrap();
 }
 
+/// A time-out would say that another client holds the lock.
+#[tokio::test]
+async fn a_try_at_a_group_that_cannot_go_on_hears_why() {
+    let network = Network::default();
+    let members = [Member::start(&network, 0).await, Member::with_try(&network, 1, 10).await];
+    let here = members[0].client().session().open().await.unwrap();
+    let there = members[1].client().session().open().await.unwrap();
+    let guard = here.lock("a").acquire().await.unwrap();
+    members[1].is_hopeless(Some(Hopeless { process: 0, message: "waiting for process 0".to_owned() }));
+    let error = there.try_lock("a").await.unwrap_err();
+    let message = "the group cannot grant the lock: waiting for process 0".to_owned();
+    assert_eq!(error, AcquireError::Refused { kind: Refusal::Unavailable, message });
+    members[1].is_hopeless(None);
+    assert!(there.try_lock("a").await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_member_tells_its_group() {
     let network = Network::default();
@@ -163,9 +181,22 @@ async fn a_member_that_stops_leaves_what_no_client_has_heard_of() {
     let host = group::host(&network, 0, 10, Arc::default()).await;
     let (mut stream, mut heard) = host.stream(ConnectionId(1), None);
     let (label, host_name, secret) = (String::new(), String::new(), None);
-    let open = Open { session: 1, attempt: 1, ttl_ms: 60_000, label, host: host_name, pid: 0, resume: false, secret };
+    let open = Open {
+        session: 1,
+        attempt: 1,
+        ttl_ms: 60_000,
+        label,
+        host: host_name,
+        pid: 0,
+        resume: false,
+        secret,
+        cluster: None,
+    };
     stream.hears(Ok(ToServer::Open(open))).await;
-    assert_eq!(heard.recv().await, Some(Ok(ToClient::Opened { session: 1, ttl_ms: 60_000 })));
+    assert_eq!(
+        heard.recv().await,
+        Some(Ok(ToClient::Opened { session: 1, ttl_ms: 60_000, cluster: Some(ClusterId::MIN) }))
+    );
     let (name, mode, parent, timeout_ms) = (b"a".to_vec(), Mode::Exclusive, None, None);
     let operation = Operation::Acquire(Acquire { name, mode, owner: 1, parent, timeout_ms, lock_delay_ms: 0 });
     stream.hears(Ok(ToServer::Request(Request { number: 1, seen: 0, missing: Vec::new(), operation }))).await;

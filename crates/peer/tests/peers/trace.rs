@@ -90,6 +90,8 @@ async fn the_traces_of_all_members_tell_one_story() {
 
 #[tokio::test]
 async fn a_dropped_request_has_no_enter() {
+    // The second grant of the first generation.
+    const SECOND: u64 = 1 << 34 | 2;
     within_a_minute(async {
         let (file, mut listeners) = listeners("suzuki-kasami", 2).await;
         let group = PeerGroup::new(file).unwrap();
@@ -106,7 +108,7 @@ async fn a_dropped_request_has_no_enter() {
             Event::Request { req: dropped, .. },
             Event::Cancel { req: cancelled },
             Event::Request { req: asked, .. },
-            Event::Enter { req: entered, fence: 3 },
+            Event::Enter { req: entered, fence: SECOND },
             Event::Exit { req: left },
             Event::End { entries: 1, .. },
         ] = events.as_slice()
