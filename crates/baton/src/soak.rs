@@ -1,27 +1,35 @@
 //! `baton soak`: the whole lock service in virtual time, over many seeds.
 
+use std::fs;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use baton_compare::parallel;
-use baton_sim::service::{CLIENTS_MAX, NODES_MAX, Options, SoakReport, run as simulate};
+use baton_soak::{CLIENTS_MAX, Engine, NODES_MAX, Options, SoakReport, run as simulate};
 use serde_json::json;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json};
+use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable};
 use crate::progress::watched;
 
-/// The number of seeds that one thread takes at a time.
-const BATCH: u64 = 200;
+/// The number of seeds that one thread takes at a time: some tenths of a second.
+fn batch(engine: EngineName) -> u64 {
+    match engine {
+        EngineName::Raft => 10,
+        EngineName::Model => 200,
+    }
+}
+
 const FAILURES_SHOWN_MAX: usize = 20;
 
 /// Simulate the whole lock service under faults, over many seeds
 ///
-/// The front end, the state and the clients are the real ones. Raft, the network, the clocks and the faults are
-/// simulated: partitions (also in one direction), lost and late messages, restarts, pauses, clocks that drift. Each run
-/// checks that no two clients believe in holds that exclude each other, that fences grow, that locks are granted in
-/// order and not before their lock-delay is over, that a request is refused as a deadlock if and only if it is one,
-/// that a repeated request is applied once, that no stream outlives a term, and that every client is served after the
-/// last fault.
+/// The front end, the state and the clients are the real ones. The network, the disks, the clocks and the faults are
+/// simulated: partitions (also in one direction), lost and late messages, restarts, pauses, clocks that drift. With
+/// --engine raft, Raft is the real one as well, with its log, its snapshots and its members. Each run checks that no two
+/// clients believe in holds that exclude each other, that fences grow, that locks are granted in order and not before
+/// their lock-delay is over, that a request is refused as a deadlock if and only if it is one, that a repeated request
+/// is applied once, that no stream outlives a term, and that every client is served after the last fault.
 ///
 /// The words of the output (deadlock, forced release, ...) are explained in docs/glossary.md.
 ///
@@ -40,12 +48,27 @@ pub struct Args {
     /// Number of nodes [default: drawn from the seed, 1, 3 or 5]
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
+    /// What replicates the log
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineName,
     /// Print every event of the run of the first seed
     #[arg(long, conflicts_with = "json")]
     story: bool,
+    /// Draw the run of the first seed in this file: holders, faults and leaders over time
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum EngineName {
+    /// The nodes that ship: Raft, log, snapshots and connections, on simulated disks and links
+    Raft,
+    /// A small Raft of the simulator, which is faster
+    #[default]
+    Model,
 }
 
 /// The sums over some runs.
@@ -78,12 +101,13 @@ pub fn run(args: &Args) -> Outcome {
         .seed
         .checked_add(args.runs)
         .ok_or_else(|| Failure::bad_input("--seed plus --runs must be less than 2^64"))?;
-    if args.story {
+    if args.story || args.svg.is_some() {
         return tell(args);
     }
-    let batches: Vec<Range<u64>> = (0..args.runs.div_ceil(BATCH))
-        .map(|batch| args.seed + batch * BATCH)
-        .map(|from| from..end.min(from + BATCH))
+    let batch = batch(args.engine);
+    let batches: Vec<Range<u64>> = (0..args.runs.div_ceil(batch))
+        .map(|number| args.seed + number * batch)
+        .map(|from| from..end.min(from.saturating_add(batch)))
         .collect();
     let sums = watched("soak", |caller| parallel::map(&batches, caller, |seeds| sum(seeds.clone(), args)))?;
     let sum = sums.into_iter().fold(Sum::default(), |mut all, sum| {
@@ -105,7 +129,18 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn options(args: &Args, seed: u64) -> Options {
-    Options { clients: args.clients, nodes: args.nodes, story: args.story, ..Options::new(seed) }
+    let engine = match args.engine {
+        EngineName::Raft => Engine::Raft,
+        EngineName::Model => Engine::Model,
+    };
+    Options {
+        clients: args.clients,
+        nodes: args.nodes,
+        engine,
+        story: args.story,
+        diagram: args.svg.is_some(),
+        ..Options::new(seed)
+    }
 }
 
 fn sum(seeds: Range<u64>, args: &Args) -> Sum {
@@ -161,14 +196,22 @@ fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
 /// The flags that make the same runs.
 fn again(args: &Args) -> String {
     let flag = |name: &str, value: Option<usize>| value.map_or(String::new(), |value| format!(" --{name} {value}"));
-    flag("clients", args.clients) + &flag("nodes", args.nodes)
+    let engine = if args.engine == EngineName::Raft { " --engine raft" } else { "" };
+    flag("clients", args.clients) + &flag("nodes", args.nodes) + engine
 }
 
+/// Shows the run of the first seed.
 fn tell(args: &Args) -> Outcome {
+    // A file that cannot be written is refused before the run.
+    if let Some(path) = &args.svg {
+        Target::open(path)?;
+    }
     let report = simulate(options(args, args.seed));
-    let mut text = report.story.join("\n");
+    if let Some((path, diagram)) = args.svg.as_ref().zip(report.diagram.as_ref()) {
+        fs::write(path, diagram).map_err(|error| unwritable(path, &error))?;
+    }
+    let story: String = report.story.iter().map(|line| format!("{line}\n")).collect();
     let verdict = report.violation.as_deref().unwrap_or("no violation");
-    text.push_str(&format!("\nseed {}: {verdict}\n", args.seed));
-    print(&text)?;
+    print(&format!("{story}seed {}: {verdict}\n", args.seed))?;
     Ok(ExitCode::from(if report.violation.is_none() { HELD } else { VIOLATED }))
 }

@@ -7,9 +7,7 @@
 //!
 //! [`judge`] judges a trace by its events alone, also a trace of real processes.
 //!
-//! [`service`] is a second simulator, for the lock service and its clients. They are not protocols of the registry.
-//!
-//! **Architecture invariant: outside of [`service`], no module knows a single algorithm.** The world knows processes and
+//! **Architecture invariant: no module knows a single algorithm.** The world knows processes and
 //! messages, the [users](app) know a family of protocols, and the [oracles](oracle) know only the events that they see.
 
 pub mod app;
@@ -28,7 +26,6 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod scenario;
-pub mod service;
 pub mod spec;
 pub mod stage;
 pub mod swarm;

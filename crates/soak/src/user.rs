@@ -4,7 +4,7 @@ use baton_client::session::{Event, Output};
 use baton_types::frames::{ToClient, ToServer};
 
 use super::client::Next;
-use super::raft::NodeId;
+use super::model::NodeId;
 use super::story;
 use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
 

@@ -1,5 +1,7 @@
 //! The clocks of the processes. Each clock has its own rate and its own starting value.
 
+use std::time::Duration;
+
 /// Microseconds of true time.
 pub type Micros = u64;
 
@@ -25,5 +27,13 @@ impl Clock {
         let guess = ((read_ms as f64 * 1e3 - self.offset_us) / self.rate).max(0.0) as Micros;
         // Rounding may make the guess a microsecond too early.
         (guess..).find(|moment| self.read_ms(*moment) >= read_ms).unwrap_or(guess)
+    }
+}
+
+impl Clock {
+    /// The same clock, for a machine of the simulation of the shipped engine.
+    pub fn of_machine(&self) -> baton_runtime::simulation::Clock {
+        let starts_at = Duration::from_micros(self.offset_us as u64);
+        baton_runtime::simulation::Clock { starts_at, fast_ppm: ((self.rate - 1.0) * 1e6) as i64 }
     }
 }

@@ -1,6 +1,6 @@
 //! The lock service in simulation: thousands of seeds, and rules broken on purpose.
 
-use baton_sim::service::{Broken, NODES_MAX, Options, SoakReport, run};
+use baton_soak::{Broken, NODES_MAX, Options, SoakReport, run};
 
 /// Runs of the service that must all pass. `baton soak` makes many more.
 const RUNS: u64 = 600;
@@ -47,6 +47,7 @@ fn a_broken_rule_is_noticed() {
         let violation = report.violation.unwrap_or_default();
         let words = match broken {
             Broken::StreamOutlivesTerm => ["outlives", "outlives"],
+            Broken::CarriesToDeposed => ["and knows better", "and knows better"],
             // A session that the leader has overlooked never expires. And if a node leads twice in a term, proposals of
             // the first time follow the Lead of the second.
             Broken::LeadSkipped => ["does not come to an end", "back in another order"],

@@ -3,8 +3,9 @@
 use baton_service::state::Command;
 
 use super::clock::Micros;
+use super::effects::Effect;
 use super::faults::TTLS_MAX;
-use super::raft::{Leadership, Message, NodeId, Output};
+use super::model::{Leadership, Message, NodeId, Output};
 use super::world::{MS, NodeEvent, World, WorldEvent};
 
 /// The links between the nodes.
@@ -45,6 +46,9 @@ impl Links {
 impl World {
     /// Carries out what a node's Raft wants, after anything that may have changed it.
     pub(super) fn follow_raft(&mut self, node: NodeId) -> Result<(), String> {
+        if self.shipped.is_some() {
+            return Ok(());
+        }
         let life = self.nodes[node].life;
         while let Some(output) = self.nodes[node].raft.poll() {
             let (delay, event) = match output {
@@ -114,6 +118,12 @@ impl World {
         let (now, life) = (self.now, self.nodes[node].life);
         let to = &mut self.nodes[node];
         let leadership = to.raft.leadership(now);
+        self.knows_leadership(node, life, leadership);
+    }
+
+    /// A node has told this leadership, now or earlier.
+    pub(super) fn knows_leadership(&mut self, node: NodeId, life: u32, leadership: Leadership) {
+        let to = &mut self.nodes[node];
         if std::mem::replace(&mut to.leadership, leadership) == leadership || to.hears_leadership_soon {
             return;
         }
@@ -143,6 +153,9 @@ impl World {
     /// The front end of a node proposes a command. Sometimes the engine refuses it although the node leads. Then the
     /// engine says so before it can apply any later proposal.
     pub(super) fn propose(&mut self, node: NodeId, term: u64, command: Command) {
+        if self.shipped.is_some() {
+            return self.submit(node, term, command);
+        }
         let raft = &mut self.nodes[node].raft;
         let leads = raft.leads() && raft.term() == term;
         let is_unlucky = self.healed_at.is_none() && self.rng.u8(..) == 0;
@@ -159,14 +172,19 @@ impl World {
 
     /// The node that leads in the latest term, if any. Earlier leaders do not know yet that they are none.
     pub(super) fn leader(&self) -> Option<NodeId> {
+        if self.shipped.is_some() {
+            return self.shipped_leader();
+        }
         let leaders = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_up && self.nodes[*node].raft.leads());
         leaders.max_by_key(|node| self.nodes[*node].raft.term())
     }
 
     /// Cuts links between nodes for a while.
-    pub(super) fn cut(&mut self, links: Vec<(NodeId, NodeId)>, duration: Micros) {
+    pub(super) fn cut(&mut self, links: Vec<(NodeId, NodeId)>, effect: Effect, duration: Micros) {
         self.links.cut(&links);
+        self.cut_shipped(&links);
         self.cut_carriers(&links, duration);
-        self.after(duration, WorldEvent::Join(links));
+        let waited = self.waited();
+        self.after(duration, WorldEvent::Join { links, effect, waited });
     }
 }

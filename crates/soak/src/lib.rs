@@ -1,5 +1,5 @@
 //! The whole lock service in virtual time, for `baton soak`: the real front end and state of the server, the real
-//! sessions of the client library, and groups of one, three and five nodes with a simulated Raft ([`raft`]) between
+//! sessions of the client library, and groups of one, three and five nodes with a simulated Raft ([`model`]) between
 //! them. Clients connect to any node; a follower carries their streams to the leader.
 //!
 //! The simulator injects all faults that the service must survive: leaders change, restart, pause, or do not know yet
@@ -30,12 +30,15 @@ mod carry;
 pub mod client;
 pub mod clock;
 mod deadlock;
+mod diagram;
+pub mod effects;
 mod faults;
 mod lines;
+pub mod model;
 mod node;
 pub mod oracle;
 mod peers;
-pub mod raft;
+mod shipped;
 mod story;
 mod user;
 pub mod world;
@@ -43,7 +46,11 @@ pub mod world;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use baton_client::session::MARGIN_SHARE;
+pub use shipped::Most;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -53,10 +60,17 @@ pub struct Options {
     pub clients: Option<usize>,
     /// The number of nodes. None: the seed decides.
     pub nodes: Option<usize>,
+    pub engine: Engine,
+    /// The run stops at this time of the simulation, served or not. None: it goes on to its end.
+    pub stop_at: Option<Duration>,
     /// A rule to break on purpose.
     pub broken: Option<Broken>,
     /// Whether to record the story of the run.
     pub story: bool,
+    /// Whether to draw the run.
+    pub diagram: bool,
+    /// Whether to record all bytes between the nodes of the shipped engine.
+    pub trace: bool,
 }
 
 /// Upper limit for the number of clients.
@@ -67,7 +81,17 @@ pub const NODES_MAX: usize = 7;
 impl Options {
     /// The service with all its rules.
     pub fn new(seed: u64) -> Self {
-        Options { seed, clients: None, nodes: None, broken: None, story: false }
+        Options {
+            seed,
+            clients: None,
+            nodes: None,
+            engine: Engine::Model,
+            stop_at: None,
+            broken: None,
+            story: false,
+            diagram: false,
+            trace: false,
+        }
     }
 
     /// How much each clock's rate may be off. Two clocks that differ by the most that this allows are still within the
@@ -76,6 +100,16 @@ impl Options {
         let within = 0.45 / MARGIN_SHARE as f64;
         if self.broken == Some(Broken::Drift) { 5.0 * within } else { within }
     }
+}
+
+/// What replicates the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The node that ships, with openraft and everything around it, on disks in memory.
+    Raft,
+    /// A small Raft of the simulator, which is faster.
+    #[default]
+    Model,
 }
 
 /// A rule that the service breaks in this run.
@@ -91,17 +125,20 @@ pub enum Broken {
     FollowerAcknowledges,
     /// When the leader changes, a follower carries its streams on to the next leader.
     StreamOutlivesTerm,
+    /// A follower goes on to carry its streams to a leader that it knows to be deposed.
+    CarriesToDeposed,
     /// A node leads as soon as it is elected, before its own first entry is applied.
     LeadSkipped,
 }
 
 impl Broken {
-    pub const ALL: [Broken; 6] = [
+    pub const ALL: [Broken; 7] = [
         Broken::Drift,
         Broken::NoRound,
         Broken::LeasesNotAnew,
         Broken::FollowerAcknowledges,
         Broken::StreamOutlivesTerm,
+        Broken::CarriesToDeposed,
         Broken::LeadSkipped,
     ];
 }
@@ -131,13 +168,22 @@ pub struct SoakReport {
     pub entries: u64,
     /// How many events the simulator processed.
     pub events: u64,
+    /// The most tasks, connections and waiting entries of a node of the shipped engine.
+    pub most: Most,
+    /// What the faults of the shipped engine have done, and how often.
+    pub effects: BTreeMap<effects::Effect, u64>,
     /// The story of the run, if the options ask for it.
     pub story: Vec<String>,
+    /// Holders, faults and leaders over time, as SVG, if the options ask for it.
+    pub diagram: Option<String>,
+    /// All bytes between the nodes of the shipped engine, with the moments and the connections, if the options ask for it.
+    pub trace: Vec<u8>,
 }
 
 pub fn run(options: Options) -> SoakReport {
     let mut world = world::World::new(options);
     let violation = world.run().err();
+    world.mark(|| violation.clone().unwrap_or_else(|| "no violation".to_owned()));
     SoakReport {
         seed: options.seed,
         violation,
@@ -149,8 +195,12 @@ pub fn run(options: Options) -> SoakReport {
         thefts: world.thefts,
         terms: world.leaders.len() as u64,
         carried: world.carried,
-        entries: world.committed.len() as u64,
+        entries: world.entries,
         events: world.events,
+        most: world.most(),
+        effects: world.took_effect(),
+        diagram: world.draw(),
+        trace: world.traced(),
         story: world.story.unwrap_or_default(),
     }
 }

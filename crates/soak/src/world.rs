@@ -1,20 +1,25 @@
 //! The simulated world: virtual time, and the events.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use baton_service::frontend::Frontend;
-use baton_service::state::{Command, Outcome, State};
+use baton_service::state::{Command, Outcome, State, sessions};
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{Open, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 
 use super::agenda::Agenda;
 use super::client::{LockKind, SimulatedClient};
 use super::clock::{Clock, Micros};
-use super::faults::Fault;
+use super::diagram::Diagram;
+use super::effects::Effect;
+use super::faults::{Fault, Which};
+use super::model::{Entry, Leadership, Message, NodeId, Raft, Sync};
 use super::oracle::Oracle;
 use super::peers::Links;
-use super::raft::{Entry, Leadership, Message, NodeId, Raft, Sync};
-use super::{CLIENTS_MAX, NODES_MAX, Options, story};
+use super::shipped::Shipped;
+use super::{CLIENTS_MAX, Engine, NODES_MAX, Options, story};
 
 /// All times here are in microseconds.
 pub(super) const MS: Micros = 1_000;
@@ -36,13 +41,53 @@ pub(super) enum WorldEvent {
         client: usize,
         event: ClientEvent,
     },
+    /// Tasks of the shipped engine go on.
+    Tasks,
+    /// A node of the shipped engine dies now, if it has not died yet.
+    Kill {
+        node: NodeId,
+        life: u32,
+    },
+    /// A disk of the shipped engine is as fast as usual again.
+    DiskRecovers(NodeId),
+    /// The operator goes on with his work on a node of the shipped engine.
+    Operate(NodeId),
+    /// A copy of a node's folder of the shipped engine is no longer used.
+    EndCopy,
+    /// Some time after healing. `entries`: how many entries were applied before.
+    MustBeLed {
+        entries: u64,
+    },
+    /// The shipped engine only: a node is cut off, in a run without other faults.
+    CutOff {
+        which: Which,
+        how: u8,
+        duration: Micros,
+    },
+    /// Some time after that. `entries`: how many entries were applied when this was asked for the first time.
+    MajorityLeads {
+        entries: Option<u64>,
+    },
+    /// Somebody reads at a node of the shipped engine.
+    Look,
     ResumeNode(NodeId),
     ResumeClient(usize),
     NodeUp(NodeId),
-    /// A partition ends: messages pass these links again.
-    Join(Vec<(NodeId, NodeId)>),
+    /// A partition ends: messages pass these links again. `waited`: see [`World::waited`], as of its beginning.
+    Join {
+        links: Vec<(NodeId, NodeId)>,
+        effect: Effect,
+        waited: u64,
+    },
     Fault(Fault),
     Heal,
+}
+
+impl WorldEvent {
+    /// True unless it is about clients and front ends.
+    fn is_of_machines(&self) -> bool {
+        !matches!(self, WorldEvent::ToNode { .. } | WorldEvent::ToClient { .. } | WorldEvent::Look)
+    }
 }
 
 #[derive(Debug)]
@@ -192,8 +237,12 @@ pub struct World {
     pub(super) carried: u64,
     /// The commands of all log entries.
     pub(super) commands: Vec<Command>,
-    /// The committed entries, in order.
+    /// The committed entries of the model, in order.
     pub(super) committed: Vec<Entry>,
+    /// How many entries are committed.
+    pub(super) entries: u64,
+    /// The engine that ships, unless the model runs.
+    pub(super) shipped: Option<Shipped>,
     /// The leader of each term.
     pub(super) leaders: BTreeMap<u64, NodeId>,
     pub(super) links: Links,
@@ -202,18 +251,29 @@ pub struct World {
     /// Whether front ends may hear of a change of leadership very late.
     pub(super) has_slow_watches: bool,
     /// The state after all committed entries, updated at the moment of each commit.
-    truth: State,
+    pub(super) truth: State,
     pub(super) oracle: Oracle,
     pub(super) healed_at: Option<Micros>,
     pub(super) events: u64,
     pub(super) story: Option<Vec<String>>,
+    pub(super) diagram: Option<Diagram>,
+}
+
+/// The cluster of all nodes.
+pub(super) const CLUSTER: ClusterId = ClusterId::MIN;
+
+/// The front end of a node that has just started.
+pub(super) fn frontend(limits: ServerLimits) -> Frontend {
+    let mut frontend = Frontend::new(limits);
+    frontend.belongs_to(CLUSTER);
+    frontend
 }
 
 impl World {
     /// The world of this seed, at its beginning.
     pub fn new(options: Options) -> Self {
         let mut rng = fastrand::Rng::with_seed(options.seed);
-        let ttl_ms = [1_000, 1_500, 3_000][rng.usize(..3)];
+        let mut ttl_ms = [1_000, 1_500, 3_000][rng.usize(..3)];
         let drawn = [1, 3, 3, 3, 5][rng.usize(..5)];
         let count = options.nodes.unwrap_or(drawn).clamp(1, NODES_MAX);
         let drawn = rng.usize(2..5);
@@ -233,13 +293,22 @@ impl World {
             hears_leadership_soon: false,
             leads_in: None,
             state: State::default(),
-            frontend: Frontend::new(limits),
+            frontend: frontend(limits),
             alarm_at: None,
         };
         let nodes: Vec<Node> = (0..count).map(|id| node(&mut rng, id)).collect();
         let links = Links::new(count, [0, 0, 4, 24][rng.usize(..4)]);
         let has_slow_watches = rng.u8(..3) == 0;
         let needs_lease = rng.bool();
+        let shipped =
+            (options.engine == Engine::Raft).then(|| Shipped::new(&mut rng, nodes.iter().map(|node| node.clock)));
+        if let Some(shipped) = shipped.as_ref().filter(|_| options.trace) {
+            shipped.trace();
+        }
+        if shipped.as_ref().is_some_and(Shipped::is_calm) {
+            // A client that connects again needs some syncs to resume its session.
+            ttl_ms = 3_000;
+        }
         let clients = (0..clients)
             .map(|id| SimulatedClient::new(id, Clock::random(&mut rng, options.drift()), rng.usize(..8)))
             .collect();
@@ -260,6 +329,8 @@ impl World {
             carried: 0,
             commands: Vec::new(),
             committed: Vec::new(),
+            entries: 0,
+            shipped,
             leaders: BTreeMap::new(),
             links,
             has_slow_watches,
@@ -269,6 +340,7 @@ impl World {
             healed_at: None,
             events: 0,
             story: options.story.then(Vec::new),
+            diagram: options.diagram.then(Diagram::default),
         }
     }
 
@@ -277,31 +349,63 @@ impl World {
         for node in 0..self.nodes.len() {
             self.follow_raft(node)?;
         }
+        self.start_shipped();
         for client in 0..self.clients.len() {
             let event = ClientEvent::Act { plan: 0 };
             let delay = self.rng.u64(..500 * MS);
             self.after(delay, WorldEvent::ToClient { client, event });
         }
         self.plan_faults();
-        while let Some((at, event)) = self.agenda.next() {
+        while let Some((at, event)) = self.next_event() {
+            if self.options.stop_at.is_some_and(|stop_at| Duration::from_micros(at) > stop_at) {
+                return Ok(());
+            }
             self.now = at;
-            self.events += 1;
-            self.happen(event)?;
+            self.events += u64::from(!matches!(event, WorldEvent::Tasks));
+            if self.has_lost_entries() && !event.is_of_machines() {
+                continue;
+            }
+            let happened = self.happen(event).and_then(|()| self.run_tasks());
+            happened.or_else(|why| self.excuse(why))?;
+            self.see();
+            if self.has_lost_entries() && self.is_found_out() {
+                return self.judge_histories();
+            }
             if self.is_over() {
                 return Ok(());
             }
             let too_much = self.events > EVENTS_PER_CLIENT_MAX * self.clients.len() as u64;
             if too_much || self.healed_at.is_some_and(|healed_at| at > healed_at + SERVED_WITHIN) {
-                return Err(self.unserved());
+                let why = self.unserved();
+                return self.excuse(why).and_then(|()| self.judge_histories());
             }
         }
         Err(self.unserved())
+    }
+
+    pub(super) fn traced(&self) -> Vec<u8> {
+        self.shipped.as_ref().map(Shipped::traced).unwrap_or_default()
+    }
+
+    /// The next event of the agenda, or the next alarm of the shipped engine.
+    fn next_event(&mut self) -> Option<(Micros, WorldEvent)> {
+        let alarm = self.shipped.as_ref().and_then(Shipped::next_alarm);
+        let due = self.agenda.next_at();
+        let next = match alarm.filter(|alarm| due.is_none_or(|due| *alarm < due)) {
+            Some(alarm) => Some((alarm, WorldEvent::Tasks)),
+            None => self.agenda.next(),
+        };
+        if let (Some((at, _)), Some(shipped)) = (&next, &self.shipped) {
+            shipped.advance_to(*at);
+        }
+        next
     }
 
     fn is_over(&self) -> bool {
         self.healed_at.is_some()
             && self.clients.iter().all(SimulatedClient::is_done)
             && self.truth.counts().sessions == 0
+            && self.has_all_members()
     }
 
     fn unserved(&self) -> String {
@@ -313,11 +417,12 @@ impl World {
             .collect();
         let counts = self.truth.counts();
         format!(
-            "it does not come to an end: {}; {} sessions, {} holders, {} waiters left",
+            "it does not come to an end: {}; {} sessions, {} holders, {} waiters left{}",
             waits.join(", "),
             counts.sessions,
             counts.holders,
-            counts.waiters
+            counts.waiters,
+            self.works_left()
         )
     }
 
@@ -363,7 +468,23 @@ impl World {
                     None => return self.thief_hears(&event),
                 }
             }
+            WorldEvent::Tasks => {}
+            WorldEvent::Kill { node, life } => return self.dies(node, life),
+            WorldEvent::DiskRecovers(node) => self.disk_recovers(node),
+            WorldEvent::CutOff { which, how, duration } => return self.cut_off(which, how, duration),
+            WorldEvent::MajorityLeads { entries } => return self.judge_majority(entries),
+            WorldEvent::Look => return self.look(),
+            WorldEvent::Operate(node) => self.operate(node),
+            WorldEvent::EndCopy => self.end_copy(),
+            WorldEvent::MustBeLed { .. } if self.leader().is_none() => {
+                return Err("no node leads long after healing".to_owned());
+            }
+            WorldEvent::MustBeLed { entries } if self.entries == entries => {
+                return Err("a node leads long after healing, and nothing is applied".to_owned());
+            }
+            WorldEvent::MustBeLed { .. } => {}
             WorldEvent::ResumeNode(node) => {
+                self.resume_shipped(node);
                 for event in self.nodes[node].paused.take().unwrap_or_default() {
                     self.node_hears(node, event)?;
                 }
@@ -374,7 +495,13 @@ impl World {
                 }
             }
             WorldEvent::NodeUp(node) => return self.node_up(node),
-            WorldEvent::Join(links) => self.links.join(&links),
+            WorldEvent::Join { links, effect, waited } => {
+                if self.waited() > waited {
+                    self.takes_effect(effect);
+                }
+                self.links.join(&links);
+                self.join_shipped(&links);
+            }
             WorldEvent::Fault(fault) => return self.strike(fault),
             WorldEvent::Heal => return self.heal(),
         }
@@ -383,10 +510,23 @@ impl World {
 
     /// The oracle judges a committed entry at once. The entry reaches each node a little later.
     pub(super) fn judge_entry(&mut self, entry: Entry) -> Result<(), String> {
-        let Some(command) = entry.command.map(|command| &self.commands[command as usize]) else { return Ok(()) };
+        self.entries += 1;
+        let Some(command) = entry.command else { return Ok(()) };
+        let command = self.commands[command as usize].clone();
+        self.judge_command(self.committed.len() as u64, self.now / MS, &command)
+    }
+
+    pub(super) fn judge_command(&mut self, index: u64, now_ms: u64, command: &Command) -> Result<(), String> {
         let mut outcome = Outcome::default();
-        self.truth.apply(self.committed.len() as u64, self.now / MS, command, &mut outcome);
+        let revision = self.truth.revision();
+        self.truth.apply(index, now_ms, command, &mut outcome);
+        if self.truth.revision() < revision {
+            return Err(format!("the revision goes back from {revision} to {}", self.truth.revision()));
+        }
         self.oracle.asked(command)?;
+        if let Command::Sessions(sessions::Command::Expire { session, .. }) = command {
+            self.judge_expiry(*session)?;
+        }
         let call = World::forced_by(command);
         if let Some(story) = &mut self.story {
             let said = story::command(command);

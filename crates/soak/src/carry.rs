@@ -5,8 +5,8 @@ use baton_types::frames::{Leader, ToClient, ToServer};
 
 use super::Broken;
 use super::clock::Micros;
-use super::raft::{Leadership, NodeId};
-use super::world::{Carried, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
+use super::model::{Leadership, NodeId};
+use super::world::{CLUSTER, Carried, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
 
 /// A follower notices within this time that its link to the leader is dead, and the leader likewise.
 const DEAD_LINK: Micros = 1_200 * MS;
@@ -21,14 +21,17 @@ impl World {
         }
         let Leadership::DoesNotLead { leader: Some(leader), .. } = self.nodes[node].leadership else { return false };
         let (name, address) = (leader.to_string(), leader.to_string());
-        self.answer(connection, ToClient::Leader(Leader { node: leader as u64, name, address }));
+        let leads = Leader { node: leader as u64, name, address, cluster: Some(CLUSTER) };
+        self.answer(connection, ToClient::Leader(leads));
         self.dial_leader(node, connection, leader);
         true
     }
 
     fn dial_leader(&mut self, node: NodeId, of: ConnectionId, leader: NodeId) {
         self.carried += 1;
-        let (term, life) = (self.nodes[node].raft.term(), self.nodes[node].life);
+        self.takes_effect("a follower carries a stream");
+        let Leadership::DoesNotLead { term, .. } = self.nodes[node].leadership else { return };
+        let life = self.nodes[node].life;
         let from = End::Carrier { node, life, of };
         let to = self.connect(from, leader);
         if let Some(on) = self.connections.get_mut(&of) {
@@ -57,6 +60,20 @@ impl World {
         let delay = self.delay(3 * MS, 400 * MS);
         self.send_up(to, delay, |connection| NodeEvent::Says { connection, said });
         None
+    }
+
+    /// A follower carries a stream only to the leader, and in the term, of which it has heard last.
+    pub(super) fn judge_carrier(&self, node: NodeId, connection: ConnectionId) -> Result<(), String> {
+        let carried = self.connections.get(&connection).and_then(|on| on.carried);
+        let Some(Carried { leader, term, .. }) = carried else { return Ok(()) };
+        let at = &self.nodes[node];
+        if at.hears_leadership_soon || at.leadership == (Leadership::DoesNotLead { term, leader: Some(leader) }) {
+            return Ok(());
+        }
+        let knows = at.leadership;
+        Err(format!(
+            "node {node} carries stream {connection} to node {leader} of term {term}, and knows better: {knows:?}"
+        ))
     }
 
     /// The leader sent a frame on a carried stream.
@@ -100,6 +117,9 @@ impl World {
 
     /// This node has heard of a leader or a term. It ends all streams that it carries elsewhere.
     pub(super) fn end_other_carriers(&mut self, node: NodeId) {
+        if self.options.broken == Some(Broken::CarriesToDeposed) {
+            return;
+        }
         let (life, now_known) = (self.nodes[node].life, self.nodes[node].leadership);
         let is_right = |carried: &Carried| {
             now_known == Leadership::DoesNotLead { term: carried.term, leader: Some(carried.leader) }

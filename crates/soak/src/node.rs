@@ -8,12 +8,13 @@ use baton_types::frames::ToClient;
 
 use super::Broken;
 use super::clock::Micros;
-use super::raft::{Leadership, NodeId};
+use super::model::{Leadership, NodeId};
 use super::world::{ClientEvent, ConnectionId, End, MIN_BYTES, MS, NodeEvent, World, WorldEvent};
 
 impl World {
     pub(super) fn node_hears(&mut self, node: NodeId, event: NodeEvent) -> Result<(), String> {
         let now = self.now;
+        self.refresh_state(node);
         let to = &mut self.nodes[node];
         let now_ms = to.clock.read_ms(now);
         match event {
@@ -39,6 +40,7 @@ impl World {
             }
             NodeEvent::Says { connection, said } => {
                 let is_cut = self.connections.get(&connection).is_none_or(|on| on.cut_up.is_some_and(|cut| now >= cut));
+                self.judge_carrier(node, connection)?;
                 if !is_cut && let Some(said) = self.carry_up(connection, said) {
                     let to = &mut self.nodes[node];
                     to.frontend.hears(now_ms, &to.state, StreamId(connection), Ok(said));
@@ -54,7 +56,10 @@ impl World {
             },
             NodeEvent::CarriesDown { carrier, said } => self.carry_down(carrier, said),
             NodeEvent::CarrierEnded(carrier) => self.carrier_ended(node, carrier),
-            NodeEvent::Space(free_bytes) => to.frontend.space(Some(free_bytes), MIN_BYTES),
+            NodeEvent::Space(free_bytes) => {
+                to.frontend.space(Some(free_bytes), MIN_BYTES);
+                self.set_disk_full(node, free_bytes == 0);
+            }
             NodeEvent::Force { call, lock, now } => {
                 let caller = Caller { from: Some(super::oracle::caller_of(call)), ..Caller::default() };
                 to.frontend.force(CallId(call), lock.as_bytes().into(), now, caller);
@@ -117,6 +122,9 @@ impl World {
             }
         }
         self.rearm(node);
+        if self.shipped.is_some() {
+            return Ok(());
+        }
         self.nodes[node].raft.flush(self.now);
         self.follow_raft(node)
     }
@@ -145,6 +153,9 @@ impl World {
         if self.options.broken == Some(Broken::NoRound) {
             let event = NodeEvent::RoundDone { round: round.0, led: true };
             return self.after(0, WorldEvent::ToNode { node, life, event });
+        }
+        if self.shipped.is_some() {
+            return self.begin_shipped_round(node, round.0);
         }
         self.nodes[node].raft.begin_round(self.now, round.0);
     }

@@ -8,8 +8,8 @@ use baton_types::frames::Secret;
 use baton_types::limits::SECRET_BYTES;
 
 use super::clock::{Clock, Micros};
+use super::model::NodeId;
 use super::oracle::Believed;
-use super::raft::NodeId;
 use super::world::{ClientEvent, ConnectionId};
 
 /// A lock of the simulated world.

@@ -136,12 +136,12 @@ impl Pair {
 /// The frame that our session gets for an effect, if any.
 fn told(effect: &Effect) -> Option<ToClient> {
     match *effect {
-        Effect::Opened { session: OURS, ttl_ms } => Some(ToClient::Opened { session: OURS.0, ttl_ms }),
+        Effect::Opened { session: OURS, ttl_ms } => Some(ToClient::Opened { session: OURS.0, ttl_ms, cluster: None }),
         Effect::Answer { session: OURS, number, ref answer } => {
             Some(ToClient::Answer { number, answer: words::answer(answer) })
         }
         Effect::Ended { session: OURS, reason } => {
-            let (reason, message) = words::ended(reason);
+            let (reason, message) = words::ended(reason, false);
             Some(ToClient::Ended { reason, message: message.to_owned() })
         }
         Effect::Locks(locks::Effect::Revoked { session: OURS, acquire }) => Some(ToClient::Revoked { acquire }),

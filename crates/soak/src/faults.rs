@@ -1,13 +1,15 @@
 //! The faults of a run, all drawn from the seed, and the healing at the end.
 
-use baton_service::frontend::Frontend;
 use baton_service::state::State;
 use baton_types::frames::{EndReason, Open, ToClient, ToServer};
 
 use super::clock::Micros;
-use super::raft::NodeId;
-use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
+use super::effects::Effect;
+use super::model::NodeId;
+use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent, frontend};
 
+/// A node leads this long after healing, and has served somebody.
+const LED_WITHIN: Micros = 10_000 * MS;
 /// Upper limit for the duration of a partition, and of the ignorance of a front end, in times to live.
 pub(super) const TTLS_MAX: u64 = 3;
 
@@ -40,6 +42,42 @@ pub(super) enum Fault {
     Slow(usize),
     /// The disk of a node is full for a while.
     Full(NodeId, Micros),
+    /// The shipped engine only: the power of all nodes is cut at once.
+    PowerCut,
+    /// The shipped engine only: each operation of a disk takes up to this long for a while.
+    SlowDisk(NodeId, Micros),
+    /// The shipped engine only: a disk fails. The node must end.
+    FailDisk(Which),
+    /// The shipped engine only: some connection between nodes breaks after this many bytes.
+    BreakLink {
+        bytes: usize,
+        one_way: bool,
+    },
+    /// The shipped engine only: the disks of all nodes are slow.
+    SlowDisks,
+    /// The shipped engine only: the node, or the leader, dies after so many operations on a snapshot of the node.
+    DieInSnapshot {
+        node: NodeId,
+        kills_leader: bool,
+        after: u32,
+    },
+    /// The shipped engine only: an operator takes a node out, empties its folder, and adds it again.
+    Replace(Which),
+    /// The shipped engine only: the folder of a node is lost. It joins, or starts as at the beginning.
+    Wipe {
+        node: NodeId,
+        joins: bool,
+    },
+    /// The shipped engine only: somebody copies the folder of a node.
+    Backup(NodeId),
+    /// The shipped engine only: a node starts with that copy.
+    SetBack(NodeId),
+    /// The shipped engine only: another machine starts with a copy of a node's folder. The node is cut off for a while.
+    Copy {
+        of: NodeId,
+        to: NodeId,
+        duration: Micros,
+    },
     /// A thief that knows the number of a session, but not its secret, tries to resume it.
     Steal(usize),
 }
@@ -82,12 +120,16 @@ impl Partition {
 
 impl World {
     pub(super) fn plan_faults(&mut self) {
+        if self.plan_calm() {
+            return;
+        }
         let until = self.rng.u64(3_000 * MS..8_000 * MS);
         for _ in 0..self.rng.usize(2..9) {
             let at = self.rng.u64(200 * MS..until);
             let fault = self.any_fault();
             self.at(at, WorldEvent::Fault(fault));
         }
+        self.plan_shipped_faults(until);
         // A node that is alone has no links.
         for _ in 0..if self.nodes.len() > 1 { self.rng.usize(..5) } else { 0 } {
             let at = self.rng.u64(200 * MS..until);
@@ -141,7 +183,7 @@ impl World {
         }
     }
 
-    fn which(&self, which: Which) -> Option<NodeId> {
+    pub(super) fn which(&self, which: Which) -> Option<NodeId> {
         match which {
             Which::Leader => self.leader(),
             Which::Node(node) => Some(node),
@@ -150,10 +192,12 @@ impl World {
 
     pub(super) fn strike(&mut self, fault: Fault) -> Result<(), String> {
         self.tell(|| format!("fault: {fault:?}"));
+        self.mark(|| format!("fault: {fault:?}"));
         match fault {
             Fault::Pause(which, duration) => {
                 if let Some(node) = self.which(which).filter(|node| self.nodes[*node].paused.is_none()) {
                     self.nodes[node].paused = Some(Vec::new());
+                    self.pause_shipped(node);
                     self.after(duration, WorldEvent::ResumeNode(node));
                 }
             }
@@ -163,6 +207,19 @@ impl World {
                     self.after(duration, WorldEvent::ResumeClient(client));
                 }
             }
+            Fault::Campaign(node) if self.shipped.is_some() => self.transfer_to(node),
+            Fault::HandOver if self.shipped.is_some() => self.hand_over_shipped(),
+            Fault::PowerCut => return self.power_cut(),
+            Fault::SlowDisk(node, duration) => self.slow_disk(node, duration),
+            Fault::FailDisk(which) => self.fail_disk(self.which(which)),
+            Fault::SlowDisks => self.slow_disks(),
+            Fault::DieInSnapshot { node, kills_leader, after } => self.die_in_snapshot(node, kills_leader, after),
+            Fault::Replace(which) => self.replace_which(which),
+            Fault::Wipe { node, joins } => return self.wipe(node, joins),
+            Fault::Backup(node) => self.backup(node),
+            Fault::SetBack(node) => self.set_back(node),
+            Fault::Copy { of, to, duration } => self.copy(of, to, duration),
+            Fault::BreakLink { bytes, one_way } => self.break_link(bytes, one_way),
             Fault::Campaign(node) => {
                 let to = &mut self.nodes[node];
                 if to.is_up && to.paused.is_none() && !to.raft.leads() {
@@ -185,7 +242,8 @@ impl World {
                 let nodes = 0..self.nodes.len();
                 let all = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
                 let cut = all.filter(|(from, to)| partition.cuts(|which| self.which(which), *from, *to)).collect();
-                self.cut(cut, duration);
+                let effect = self.effect_of(partition);
+                self.cut(cut, effect, duration);
             }
             Fault::BreakConnection(client) => self.break_connection(client),
             Fault::Force { lock, now } => {
@@ -209,16 +267,43 @@ impl World {
         Ok(())
     }
 
+    /// What a partition does if bytes wait for its end.
+    fn effect_of(&self, partition: Partition) -> Effect {
+        match partition {
+            Partition::Isolates(_) => "a node is isolated",
+            Partition::Deafens(_) => "a node is deaf",
+            Partition::Mutes(which) if self.which(which).is_some_and(|node| self.is_deaf(node)) => {
+                "a leader hears old answers"
+            }
+            Partition::Mutes(_) => "a node is mute",
+            Partition::Splits(_) => "the nodes are split",
+            Partition::OneWay(..) => "a link is cut one way",
+        }
+    }
+
+    fn is_deaf(&self, node: NodeId) -> bool {
+        (0..self.nodes.len()).filter(|other| *other != node).all(|other| self.links.is_cut(other, node))
+    }
+
     fn restart(&mut self, node: NodeId, down_for: Micros, is_clean: bool) -> Result<(), String> {
         let to = &mut self.nodes[node];
         if !to.is_up {
             return Ok(());
+        }
+        if self.shipped.is_some() {
+            return self.restart_shipped(node, down_for, is_clean);
         }
         if is_clean && to.paused.is_none() {
             to.raft.hand_over();
             to.frontend.stop();
             self.carry_out_at(node)?;
         }
+        self.goes_down(node, down_for);
+        Ok(())
+    }
+
+    /// The node has lost everything except what its disk keeps.
+    pub(super) fn goes_down(&mut self, node: NodeId, down_for: Micros) {
         let to = &mut self.nodes[node];
         to.is_up = false;
         to.life += 1;
@@ -226,7 +311,7 @@ impl World {
         (to.raft_alarm_at, to.alarm_at) = (None, None);
         (to.applies_soon, to.hears_leadership_soon, to.leads_in) = (false, false, None);
         to.state = State::default();
-        to.frontend = Frontend::new(self.limits);
+        to.frontend = frontend(self.limits);
         self.after(down_for, WorldEvent::NodeUp(node));
         // The connections of the node's earlier lives break.
         let life = self.nodes[node].life;
@@ -243,7 +328,6 @@ impl World {
             let delay = self.delay(3 * MS, 400 * MS);
             self.send_up(carrier, delay, NodeEvent::Gone);
         }
-        Ok(())
     }
 
     /// A node that was down begins its next life.
@@ -253,6 +337,10 @@ impl World {
             return Ok(());
         }
         to.is_up = true;
+        if self.shipped.is_some() {
+            self.start_node(node);
+            return Ok(());
+        }
         to.raft.restart(self.now);
         to.leadership = to.raft.leadership(self.now);
         self.follow_raft(node)
@@ -272,8 +360,12 @@ impl World {
     /// From now on there are no faults, and every client requests one more lock.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         self.tell(|| "healed".to_owned());
+        self.mark(|| "healed".to_owned());
         self.healed_at = Some(self.now);
         self.links.heal();
+        self.heal_shipped();
+        self.end_copy();
+        self.after(LED_WITHIN, WorldEvent::MustBeLed { entries: self.entries });
         for node in 0..self.nodes.len() {
             self.after(0, WorldEvent::ResumeNode(node));
             self.after(0, WorldEvent::NodeUp(node));
@@ -301,7 +393,8 @@ impl World {
         let connection = self.connect(End::Thief, node);
         let (label, host, resume) = (String::new(), String::new(), self.rng.bool());
         let (session, ttl_ms) = (self.clients[client].session_id().0, self.ttl_ms);
-        let open = Open { session, attempt: u64::MAX, ttl_ms, label, host, pid: 0, resume, secret: None };
+        let open =
+            Open { session, attempt: u64::MAX, ttl_ms, label, host, pid: 0, resume, secret: None, cluster: None };
         self.send_up(connection, 0, NodeEvent::StreamOpens);
         self.send_up(connection, 0, |connection| NodeEvent::Says { connection, said: ToServer::Open(open) });
     }

@@ -30,6 +30,11 @@ impl<X> Agenda<X> {
         self.due.push(Reverse((at, self.planned, place)));
     }
 
+    /// When the next event happens.
+    pub fn next_at(&self) -> Option<Micros> {
+        self.due.peek().map(|Reverse((at, ..))| *at)
+    }
+
     pub fn next(&mut self) -> Option<(Micros, X)> {
         let Reverse((at, _, place)) = self.due.pop()?;
         self.free.push(place);

@@ -196,7 +196,7 @@ impl Oracle {
                 }
                 self.forced.extend(call.map(|call| (call, hit)));
             }
-            Effect::Locks(_) => {}
+            Effect::Locks(_) | Effect::Cluster(_) => {}
         }
         Ok(())
     }
