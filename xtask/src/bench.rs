@@ -2,7 +2,7 @@
 //! because machines are noisy and figures from different runs cannot be compared.
 
 mod against;
-mod builds;
+pub mod builds;
 mod cluster;
 mod floors;
 mod looking;
@@ -58,7 +58,11 @@ enum Part {
     /// How long another client waits while a million locks are listed, or a snapshot of them is written
     Looking,
     /// A cluster of three nodes, beside one of etcd where it is installed; and how long clients wait for a new leader
-    Cluster,
+    Cluster {
+        /// Compare with a cluster of another checkout of the project, as `service --against` does
+        #[arg(long, value_name = "FOLDER")]
+        against: Option<PathBuf>,
+    },
     /// Groups of real processes without a server: speed beside that of TCP alone, and memory
     Peers,
 }
@@ -67,7 +71,7 @@ enum Part {
 pub fn run(args: &Args) -> Result<(), String> {
     match &args.part {
         None => everything(),
-        Some(Part::Service { against: Some(folder), .. }) => against::run(folder),
+        Some(Part::Service { against: Some(folder), .. }) => against::service(folder),
         Some(Part::Service { against: None, only }) => {
             head();
             service::run(only.as_deref())
@@ -76,7 +80,8 @@ pub fn run(args: &Args) -> Result<(), String> {
             head();
             looking::run(&builds::ours()?, &builds::load()?)
         }
-        Some(Part::Cluster) => {
+        Some(Part::Cluster { against: Some(folder) }) => against::cluster(folder),
+        Some(Part::Cluster { against: None }) => {
             head();
             cluster::run()
         }

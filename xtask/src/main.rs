@@ -1,5 +1,6 @@
 //! Developer tasks: `cargo xtask ci` runs all checks, `cargo xtask bench` measures, `cargo xtask peers` and `cargo xtask
-//! faults` break groups and clusters of real processes, `cargo xtask screenshots` takes the pictures of the lab.
+//! faults` break groups and clusters of real processes, `cargo xtask soak` breaks simulated ones, `cargo xtask screenshots`
+//! takes the pictures of the lab.
 
 mod bench;
 mod browser;
@@ -7,6 +8,7 @@ mod ci;
 mod faults;
 mod peers;
 mod purity;
+mod soak;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -25,6 +27,7 @@ enum Task {
     Bench(bench::Args),
     Faults(faults::Args),
     Peers(peers::Args),
+    Soak(soak::Args),
     /// Take the pictures of the lab in docs/images with a headless browser
     Screenshots,
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Faults(args) => faults::run(&args),
         Task::Peers(args) => peers::run(&args),
+        Task::Soak(args) => soak::run(&args),
         Task::Screenshots => browser::take_pictures(),
     };
     match result {

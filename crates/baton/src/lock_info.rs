@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use baton_client::Local;
 use baton_types::name::Quoted;
 
+use crate::elsewhere::Elsewhere;
 use crate::output::{Failure, Outcome, VIOLATED, narrow_table, print, print_json, shown};
 use crate::service_args::{NameArgs, ReadArgs, ServerArgs, block_on, no_server, tell_age};
 use crate::view::{Aged, Lock, ago, duration, lease};
@@ -13,7 +14,9 @@ use crate::view::{Aged, Lock, ago, duration, lease};
 ///
 /// The words of the output (holder, fence, lease, ...) are explained in docs/glossary.md.
 ///
-/// Exit status 0: success; 1: the lock has no holder, no waiter and no history; 2: bad input; 69: no server answered;
+/// A member of a peer group knows only its own clients.
+///
+/// Exit status 0: success; 1: the lock has no holder, no waiter and no history there; 2: bad input; 69: no server answered;
 /// 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
@@ -31,22 +34,28 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let name = args.name.bytes()?;
     let local = args.read.local;
-    let Local { value: lock, age } = block_on(async {
+    let (Local { value: lock, age }, elsewhere) = block_on(async {
         let client = args.server.connect().await?;
         let lock = match local {
             true => client.get_lock_locally(&name).await,
             false => client.get_lock(&name).await.map(|value| Local { value, age: None }),
         };
-        lock.map_err(no_server)
+        let lock = lock.map_err(no_server)?;
+        let is_held = lock.value.as_ref().is_some_and(|lock| !lock.holders.is_empty());
+        let elsewhere = if is_held { None } else { Elsewhere::of(&client).await? };
+        Ok((lock, elsewhere))
     })?;
     let Some(lock) = lock.map(Lock::from).map(|lock| if local { lock.local() } else { lock }) else {
-        let message = format!("the lock {} has no holder, no waiter and no history", Quoted(&name));
+        let message = match elsewhere {
+            Some(elsewhere) => format!("the lock {} is {elsewhere}", Quoted(&name)),
+            None => format!("the lock {} has no holder, no waiter and no history", Quoted(&name)),
+        };
         return Err(Failure { message, status: ExitCode::from(VIOLATED) });
     };
     match (args.json, local) {
         (true, true) => print_json(&Aged::new(&lock, age))?,
         (true, false) => print_json(&lock)?,
-        (false, _) => print(&to_text(&name, &lock))?,
+        (false, _) => print(&to_text(&name, &lock, elsewhere.as_ref()))?,
     }
     if local && !args.json {
         tell_age(age);
@@ -54,9 +63,10 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(name: &[u8], lock: &Lock) -> String {
-    let is_waited_for = !lock.waiters.is_empty() && lock.lock_delay_ms == 0;
-    let unheld = if is_waited_for { "not held by a client of this member" } else { "free" };
+fn to_text(name: &[u8], lock: &Lock, elsewhere: Option<&Elsewhere>) -> String {
+    // While a lock-delay keeps a lock closed at a member, no client of another member has it.
+    let elsewhere = elsewhere.filter(|_| lock.lock_delay_ms == 0).map(Elsewhere::to_string);
+    let unheld = elsewhere.as_deref().unwrap_or("free");
     let mut text = format!("lock {}: {}", Quoted(name), lock.mode.unwrap_or(unheld));
     if lock.mode == Some("permit") {
         text += &format!(", {} of {}", lock.holders.len(), lock.permits);
@@ -105,6 +115,6 @@ mod tests {
             history: Vec::new(),
             lock_delay_ms: 2_000,
         };
-        assert_eq!(to_text(b"g2", &lock), "lock \"g2\": free; closed for another 2.0 s (lock-delay)\n");
+        assert_eq!(to_text(b"g2", &lock, None), "lock \"g2\": free; closed for another 2.0 s (lock-delay)\n");
     }
 }

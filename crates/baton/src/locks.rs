@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use baton_client::ListLocks;
+use baton_client::{Client, ListLocks};
 
+use crate::elsewhere::Elsewhere;
 use crate::output::{Failure, Outcome, narrow_table, print, print_while_read, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age, typed_bytes};
 use crate::view::{Aged, Holder, Lock, ago, duration, lease, or_dash};
@@ -46,7 +47,7 @@ pub fn run(args: &Args) -> Outcome {
         let mut listing = client.locks().prefix(prefix).history(args.history).all(args.all).local(local);
         match args.json {
             true => print_array(&mut listing, local).await?,
-            false => print_table(&mut listing, local).await?,
+            false => print_table(&client, &mut listing, local).await?,
         }
         if local {
             tell_age(listing.age());
@@ -78,26 +79,30 @@ async fn print_array(listing: &mut ListLocks, local: bool) -> Result<(), Failure
 }
 
 /// Prints all locks at the end, because the width of a column depends on all of them.
-async fn print_table(listing: &mut ListLocks, local: bool) -> Result<(), Failure> {
+async fn print_table(client: &Client, listing: &mut ListLocks, local: bool) -> Result<(), Failure> {
     let mut rows =
         vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
+    // Asked once, and only if it matters.
+    let mut is_member = None;
     while let Some(locks) = listing.next().await.map_err(no_server)? {
+        if is_member.is_none() && locks.iter().any(|lock| lock.holders.is_empty()) {
+            is_member = Some(Elsewhere::of(client).await?.is_some());
+        }
+        let unheld = if is_member == Some(true) { "(not held here)" } else { "(free)" };
         let locks = locks.into_iter().map(Lock::from);
-        locks.for_each(|lock| rows.extend(to_rows(&if local { lock.local() } else { lock })));
+        locks.for_each(|lock| rows.extend(to_rows(&if local { lock.local() } else { lock }, unheld)));
     }
     print(&narrow_table(&rows))
 }
 
-/// One row for each holder, or one row if there is no holder.
-fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
+/// One row for each holder, or one row if there is no holder. `unheld` stands for the holder of an open lock without one.
+fn to_rows(lock: &Lock, unheld: &str) -> Vec<Vec<String>> {
     let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
     let waiters = lock.waiters.len().to_string();
     if lock.holders.is_empty() {
         // The brackets tell it from the label of a holder.
         first.push(match lock.lock_delay_ms {
-            // Only at a member of a group: a client of another member may hold the lock.
-            0 if !lock.waiters.is_empty() => "(not held here)".to_owned(),
-            0 => "(free)".to_owned(),
+            0 => unheld.to_owned(),
             delay_ms => format!("(closed for {})", duration(delay_ms)),
         });
         first.extend(vec!["-".to_owned(); 4]);
@@ -129,7 +134,7 @@ mod tests {
             let (name, mode) = ("a".to_owned(), None);
             let (holders, waiters, history) = (Vec::new(), Vec::new(), Vec::new());
             let lock = Lock { name, escaped: false, mode, permits: 0, holders, waiters, history, lock_delay_ms };
-            to_rows(&lock)[0][2].clone()
+            to_rows(&lock, "(free)")[0][2].clone()
         };
         assert_eq!((holder(0).as_str(), holder(2_000).as_str()), ("(free)", "(closed for 2.0 s)"));
     }

@@ -102,8 +102,49 @@ fn unknown_part(filter: &str) -> Option<&str> {
 const PARTS: [&str; 9] = ["baton", "baton_service", "openraft", "tonic", "h2", "hyper", "hyper_util", "tower", "mio"];
 
 /// The filter for a level without a module. The level applies to the server. Libraries write only warnings and errors,
-/// openraft only errors, because it warns of normal events of every first start.
+/// openraft only errors, because it warns of normal events of every first start. Its module `raft` says in its own words
+/// why a call failed; the server says it in a sentence.
 fn of_the_server(level: LevelFilter) -> String {
     let (libraries, raft) = (level.min(LevelFilter::WARN), level.min(LevelFilter::ERROR));
-    format!("{libraries},openraft={raft},baton={level},baton_service={level}")
+    format!("{libraries},openraft={raft},openraft::raft=off,baton={level},baton_service={level}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Text(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Text {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The errors with these targets that a level lets through.
+    fn written(level: &str) -> String {
+        let (text, filter) = (Text::default(), filter(Some(level), None).unwrap());
+        let lines = text.clone();
+        let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || lines.clone());
+        tracing::subscriber::with_default(subscriber.with_ansi(false).without_time().finish(), || {
+            tracing::error!(target: "openraft::raft", "rx recv error");
+            tracing::error!(target: "openraft::core::raft_core", "stopped");
+            tracing::error!(target: "baton_service", "why");
+        });
+        String::from_utf8(text.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn no_error_of_a_call_to_openraft_stands_before_our_own_sentence() {
+        let lines = "ERROR openraft::core::raft_core: stopped\nERROR baton_service: why\n";
+        assert_eq!(written("info"), lines);
+        assert!(written("openraft=error").contains("rx recv error"), "who asks for it gets it");
+    }
 }

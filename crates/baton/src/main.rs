@@ -2,12 +2,14 @@
 //! result.
 
 mod algorithms;
+mod backup;
 mod check;
 mod cluster;
 mod compare;
 mod crew;
 mod demo;
 mod durations;
+mod elsewhere;
 mod extent;
 mod group;
 mod lab;
@@ -55,6 +57,8 @@ enum Command {
     Peer(peer::Args),
     Group(group::Args),
     Serve(Box<serve::Args>),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
     Cluster(cluster::Args),
     Member(member::Args),
     Lock(Box<lock::Args>),
@@ -110,6 +114,8 @@ fn run() -> Outcome {
         Command::Peer(args) => peer::run(&args),
         Command::Group(args) => group::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::Member(args) => member::run(&args),
         Command::Lock(args) => lock::run(&args),

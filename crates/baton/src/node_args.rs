@@ -8,6 +8,7 @@ use baton_client::address_hint;
 use baton_service::raft::Timing;
 use baton_service::server::{Beginning, PeerOptions};
 
+use crate::durations;
 use crate::output::Failure;
 
 #[derive(clap::Args)]
@@ -34,7 +35,7 @@ pub struct NodeArgs {
     /// Where other nodes reach the node, if it is not the address of --peer-listen
     #[arg(long, value_name = "ADDRESS", requires = "peer_listen", value_parser = address)]
     peer_advertise: Option<String>,
-    /// How long a node waits for the leader before it wants to lead, in milliseconds: a random time from this range
+    /// How long a node waits for the leader before it wants to lead: a random time from this range, such as 250ms-500ms. A plain number is milliseconds
     #[arg(long, value_name = "MIN-MAX", default_value = "250-500", value_parser = election, requires = "peer_listen")]
     election_timeout: Timing,
     /// Reach the node with the address FROM at TO
@@ -129,16 +130,20 @@ fn route(text: &str) -> Result<(String, String), String> {
 fn election(text: &str) -> Result<Timing, String> {
     let wrong = || {
         format!(
-            "{text:?} is not MIN-MAX, two times in milliseconds from {ELECTION_MS_MIN} to {ELECTION_MS_MAX} with MIN less \
-             than MAX"
+            "{text:?} is not MIN-MAX, such as 250ms-500ms: two times from {ELECTION_MS_MIN} ms to {ELECTION_MS_MAX} ms with \
+             MIN less than MAX; a plain number is milliseconds"
         )
     };
     let (min, max) = text.split_once('-').ok_or_else(wrong)?;
-    let (min, max): (u64, u64) = (min.parse().map_err(|_| wrong())?, max.parse().map_err(|_| wrong())?);
-    if min < ELECTION_MS_MIN || max > ELECTION_MS_MAX || min >= max {
+    let time = |text: &str| match text.parse() {
+        Ok(ms) => Ok(Duration::from_millis(ms)),
+        Err(_) => durations::any("--election-timeout", text).map_err(|_| wrong()),
+    };
+    let (election_min, election_max) = (time(min)?, time(max)?);
+    let [least, most] = [ELECTION_MS_MIN, ELECTION_MS_MAX].map(Duration::from_millis);
+    if election_min < least || election_max > most || election_min >= election_max {
         return Err(wrong());
     }
-    let (election_min, election_max) = (Duration::from_millis(min), Duration::from_millis(max));
     Ok(Timing { heartbeat: election_min / HEARTBEATS, election_min, election_max })
 }
 
@@ -187,7 +192,12 @@ mod tests {
         let Timing { heartbeat, election_min, election_max } = election("250-500").unwrap();
         let ms = Duration::from_millis;
         assert_eq!((heartbeat, election_min, election_max), (ms(50), ms(250), ms(500)));
-        for bad in ["250", "500-250", "250-250", "49-100", "100-60001", "a-b", "-1-5", ""] {
+        for same in ["250ms-500ms", "0.25s-500", "250-0.5s"] {
+            assert_eq!(election(same), election("250-500"), "{same}");
+        }
+        for bad in
+            ["250", "500-250", "250-250", "49-100", "100-60001", "a-b", "-1-5", "", "1ms-500ms", "1s-2m", "1s-2x"]
+        {
             assert!(election(bad).is_err(), "{bad}");
         }
     }

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use baton_types::name::{self, Quoted};
 use serde_json::json;
 
-use crate::output::{Failure, Outcome, print, print_json, shown};
+use crate::elsewhere::Elsewhere;
+use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown};
 use crate::service_args::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::Holder;
 
@@ -16,8 +17,10 @@ use crate::view::Holder;
 ///
 /// The words (holder, lease, lock-delay, ...) are explained in docs/glossary.md.
 ///
-/// Exit status 0: success, also if the lock has no holder; 2: bad input; 69: no server answered; 74: the output cannot
-/// be written.
+/// A member of a peer group takes a lock only from its own clients.
+///
+/// Exit status 0: success, also if the lock has no holder; 1: a client of another member of the peer group may hold the
+/// lock; 2: bad input; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -35,6 +38,8 @@ pub struct Args {
     json: bool,
 }
 
+const DELAY_OVER: &str = "; a lock-delay that kept it closed is over";
+
 pub fn run(args: &Args) -> Outcome {
     let name = args.name.bytes()?;
     if !args.force {
@@ -43,8 +48,13 @@ pub fn run(args: &Args) -> Outcome {
             "the lock {name} is released when its holder ends; to take it from its holders, add --force"
         )));
     }
-    let release = async { args.server.connect().await?.force_release(&name, args.now).await.map_err(no_server) };
-    let holders: Vec<Holder> = block_on(release)?.into_iter().map(Holder::from).collect();
+    let (elsewhere, holders) = block_on(async {
+        let client = args.server.connect().await?;
+        let holders = client.force_release(&name, args.now).await.map_err(no_server)?;
+        let elsewhere = if holders.is_empty() { Elsewhere::of(&client).await? } else { None };
+        Ok((elsewhere, holders))
+    })?;
+    let holders: Vec<Holder> = holders.into_iter().map(Holder::from).collect();
     if args.json {
         let (name, escaped) = name::shown(&name);
         let mut released = json!({ "name": name, "now": args.now, "holders": holders });
@@ -52,15 +62,22 @@ pub fn run(args: &Args) -> Outcome {
             released["escaped"] = true.into();
         }
         print_json(&released)?;
-    } else {
+    } else if elsewhere.is_none() {
         print(&to_text(&name, args.now, &holders))?;
     }
-    Ok(ExitCode::SUCCESS)
+    match elsewhere {
+        Some(elsewhere) => {
+            let delay = if args.now { DELAY_OVER } else { "" };
+            let message = format!("the lock {} is {elsewhere}: ask that member (--server){delay}", Quoted(&name));
+            Err(Failure { message, status: ExitCode::from(VIOLATED) })
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn to_text(name: &[u8], now: bool, holders: &[Holder]) -> String {
     if holders.is_empty() {
-        let delay = if now { "; a lock-delay that kept it closed is over" } else { "" };
+        let delay = if now { DELAY_OVER } else { "" };
         return format!("the lock {} has no holder{delay}\n", Quoted(name));
     }
     let line = |holder: &Holder| {

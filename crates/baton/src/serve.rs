@@ -3,19 +3,23 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
+use baton_service::raft::{Anew, Wishes, read_stopped};
 use baton_service::server::{Options, ServeError, Server};
-use baton_types::limits::{ADDRESS, CONNECTIONS_MAX, ServerLimits};
+use baton_types::limits::{ADDRESS, CONNECTIONS_MAX, FENCE_FROM_MAX, ServerLimits, TTL_MS_MAX, TTL_MS_MIN};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::watch;
 use tracing::warn;
 
+use crate::durations;
 use crate::log::Log;
 use crate::node_args::{NodeArgs, listening};
 use crate::output::{Failure, Outcome, print};
 use crate::peer::Signals;
+use crate::service_args::block_on;
 
 /// Run the lock service
 ///
@@ -54,6 +58,14 @@ pub struct Args {
     /// Maximum number of streams on one connection
     #[arg(long, value_name = "N", default_value_t = LIMITS.streams, value_parser = limit, allow_negative_numbers = true)]
     max_streams: usize,
+    /// Longest TTL of the sessions that begin, from 1s to 24h. The whole cluster keeps it [default: it stays as it is; 10m
+    /// for a new cluster, 24h for one that was begun by an earlier version]
+    #[arg(long, value_name = "TIME", value_parser = max_ttl, allow_negative_numbers = true)]
+    max_ttl: Option<Duration>,
+    /// Give no fence below N, for a service that replaces another one with fences. For an empty folder: a floor that is
+    /// not above the last fence is refused
+    #[arg(long, value_name = "N", value_parser = fence, allow_negative_numbers = true)]
+    fence_from: Option<u64>,
     /// Log level on the standard error: off, error, warn, info, debug, trace, or a filter such as baton_service=debug
     /// [env: RUST_LOG] [default: info]
     #[arg(long, value_name = "FILTER")]
@@ -63,6 +75,29 @@ pub struct Args {
     ends_with_stdin: bool,
     #[command(flatten)]
     node: NodeArgs,
+    #[command(flatten)]
+    force: ForceArgs,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Options for a node whose cluster has lost a majority for good (docs/backup.md)")]
+pub struct ForceArgs {
+    /// Leave the cluster and begin a new one alone, with the data of this node: all sessions end, and nothing is granted
+    /// until their leases must have ended. Without --yes it only says what may be lost
+    #[arg(long)]
+    force_new_cluster: bool,
+    /// Begin the new cluster
+    #[arg(long, requires = "force_new_cluster")]
+    yes: bool,
+    /// Grant locks after this time, for an operator who knows that all holders are gone
+    #[arg(long, value_name = "TIME", requires = "force_new_cluster", value_parser = wait, allow_negative_numbers = true)]
+    wait: Option<Duration>,
+}
+
+impl ForceArgs {
+    fn anew(&self, fence_from: Option<u64>) -> Option<Anew> {
+        self.force_new_cluster.then(|| Anew { fence_from, wait_ms: self.wait.map(in_ms) })
+    }
 }
 
 const LIMITS: ServerLimits = ServerLimits::DEFAULT;
@@ -76,14 +111,17 @@ const DESCRIPTORS_FOR_PEERS: u64 = 128;
 
 pub fn run(args: &Args) -> Outcome {
     let listen = listening(&args.listen, ADDRESS)?;
+    let data = args.data.clone().or_else(|| Some(dirs::data_dir()?.join("baton")));
+    let data = data.ok_or_else(|| Failure::bad_input("this user has no data folder; name one with --data DIR"))?;
+    if args.force.force_new_cluster && !args.force.yes {
+        return Err(what_may_be_lost(&data));
+    }
     let peers = args.node.options()?;
     if peers.as_ref().is_some_and(|peers| peers.listen == listen && listen.port() > 0) {
         return Err(Failure::bad_input(format!(
             "--listen and --peer-listen are both {listen}; clients and other nodes need a port each"
         )));
     }
-    let data = args.data.clone().or_else(|| Some(dirs::data_dir()?.join("baton")));
-    let data = data.ok_or_else(|| Failure::bad_input("this user has no data folder; name one with --data DIR"))?;
     // At least two threads, because one may be waiting for the disk.
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
@@ -95,14 +133,58 @@ pub fn run(args: &Args) -> Outcome {
         waiters: args.max_waiters,
         holds: args.max_holds,
         streams: args.max_streams,
+        ..ServerLimits::DEFAULT
     };
     let kept = DESCRIPTORS_KEPT + if peers.is_some() { DESCRIPTORS_FOR_PEERS } else { 0 };
     let connections_max = connections_max(kept)?;
-    let options = Options { data, listen, connections_max, limits, peers };
+    let wishes = Wishes { max_ttl_ms: args.max_ttl.map(in_ms), fence_from: args.fence_from };
+    let anew = args.force.anew(args.fence_from);
+    let options = Options { data, listen, connections_max, limits, peers, wishes, anew };
     let served = runtime.block_on(serve(options, args.ends_with_stdin));
     // Connections that were closed by force may still have tasks. Do not wait for them.
     runtime.shutdown_background();
     served
+}
+
+/// Why the server does not begin a new cluster without `--yes`, for the node with this folder.
+fn what_may_be_lost(data: &Path) -> Failure {
+    let stopped = match block_on(async { read_stopped(data).await.map_err(cannot) }) {
+        Ok(stopped) => stopped,
+        Err(failure) => {
+            let message = format!("cannot open the data folder {}: {}", data.display(), failure.message);
+            return Failure { message, ..failure };
+        }
+    };
+    let about = stopped.about;
+    Failure::bad_input(format!(
+        "--force-new-cluster needs --yes, because it cannot be undone: this node leaves cluster {} (members: {}) with \
+         everything up to entry {} of term {}; later entries of other members are lost, and so are all sessions; use it only \
+         if a majority of the members is lost for good, on the node that has the highest term, and of those the highest \
+         entry, and with all other members stopped for good; nothing was changed",
+        about.cluster,
+        stopped.members.join(", "),
+        about.index,
+        about.term,
+    ))
+}
+
+fn max_ttl(text: &str) -> Result<Duration, String> {
+    durations::within("the longest TTL", text, Duration::from_millis(TTL_MS_MIN)..=Duration::from_millis(TTL_MS_MAX))
+}
+
+/// A year is longer than any lease.
+pub fn wait(text: &str) -> Result<Duration, String> {
+    durations::within("the wait", text, Duration::ZERO..=Duration::from_secs(366 * 24 * 3_600))
+}
+
+/// The first fence of a cluster.
+pub fn fence(text: &str) -> Result<u64, String> {
+    let fence = text.parse().ok().filter(|fence| (1..=FENCE_FROM_MAX).contains(fence));
+    fence.ok_or(format!("the first fence must be a whole number from 1 to {FENCE_FROM_MAX}"))
+}
+
+pub fn in_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn limit(text: &str) -> Result<usize, String> {

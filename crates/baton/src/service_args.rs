@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_client::{Client, ConnectError, InvalidName};
+use baton_client::{Client, ClusterId, ConnectError, InvalidName};
 use baton_types::limits::ADDRESS;
 use baton_types::name::{NAME_BYTES_MAX, parse_escaped};
 
@@ -19,24 +19,45 @@ pub const NO_SERVER: u8 = 69;
 /// The environment variable with the addresses. `baton lock` sets it for its command.
 pub const SERVER: &str = "BATON_SERVER";
 
+/// The environment variable with the id of the cluster. `baton lock` sets it for its command.
+pub const CLUSTER: &str = "BATON_CLUSTER";
+
 #[derive(clap::Args)]
 pub struct ServerArgs {
     #[arg(long, global = true, value_name = "ADDRESS,...", help = format!(
         "Address of the server, host:port; separate several addresses by commas [env: {SERVER}] [default: {ADDRESS}]"
     ))]
     server: Option<String>,
+    #[arg(long, global = true, value_name = "ID", help = format!(
+        "Talk only to servers of this cluster; `baton status` shows its id [env: {CLUSTER}]"
+    ))]
+    cluster_id: Option<String>,
 }
 
 impl ServerArgs {
     /// Connects to the first server that answers. Tries each server once, so that the user learns at once if none
     /// answers.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        Client::connect_once(self.addresses(), Duration::MAX).await.map_err(not_connected)
+        self.connect_to(self.addresses()).await
+    }
+
+    /// The same, with these addresses.
+    pub async fn connect_to(&self, addresses: Vec<String>) -> Result<Client, Failure> {
+        let cluster = self.cluster()?;
+        let client = Client::connect_once(addresses, Duration::MAX).await.map_err(not_connected)?;
+        Ok(of_cluster(client, cluster))
     }
 
     /// A client that is not connected: its sessions connect by themselves.
     pub fn client(&self) -> Result<Client, Failure> {
-        Client::lazy(self.addresses()).map_err(not_connected)
+        let cluster = self.cluster()?;
+        Client::lazy(self.addresses()).map_err(not_connected).map(|client| of_cluster(client, cluster))
+    }
+
+    /// The cluster that the user has named.
+    fn cluster(&self) -> Result<Option<ClusterId>, Failure> {
+        let environment = std::env::var_os(CLUSTER).map(|cluster| cluster.to_string_lossy().into_owned());
+        cluster(self.cluster_id.as_deref(), environment.as_deref())
     }
 
     pub fn addresses(&self) -> Vec<String> {
@@ -50,6 +71,24 @@ fn not_connected(error: ConnectError) -> Failure {
         ConnectError::NoServer { .. } => no_server(error),
         ConnectError::NoServers | ConnectError::InvalidAddress { .. } => Failure::bad_input(error),
     }
+}
+
+fn of_cluster(client: Client, cluster: Option<ClusterId>) -> Client {
+    match cluster {
+        Some(cluster) => client.of_cluster(cluster),
+        None => client,
+    }
+}
+
+/// The cluster of the option, else of the environment variable unless it is blank.
+fn cluster(option: Option<&str>, environment: Option<&str>) -> Result<Option<ClusterId>, Failure> {
+    let environment = environment.filter(|cluster| !cluster.trim().is_empty());
+    let (text, from) = match (option, environment) {
+        (Some(text), _) => (text, "--cluster-id"),
+        (None, Some(text)) => (text, CLUSTER),
+        (None, None) => return Ok(None),
+    };
+    text.trim().parse().map(Some).map_err(|error| Failure::bad_input(format!("{from}: {error}")))
 }
 
 /// The addresses of the option, else of the environment variable unless it is blank, else the default.
@@ -127,6 +166,22 @@ mod tests {
         assert_eq!(addresses(Some("c:3"), Some("a:1")), ["c:3"]);
         // An empty --server is a mistake, and is not replaced by the environment variable.
         assert_eq!(addresses(Some(""), Some("a:1")), [""]);
+    }
+
+    #[test]
+    fn the_cluster_is_named_by_the_option_or_the_environment() {
+        let id = |id| Some(ClusterId::new(id).unwrap());
+        let cluster = |option, environment| cluster(option, environment).map_err(|failure| failure.message);
+        assert_eq!([cluster(None, None), cluster(None, Some(" "))], [Ok(None), Ok(None)]);
+        assert_eq!(cluster(None, Some("00000000000000ab")), Ok(id(0xab)));
+        assert_eq!(cluster(Some("00000000000000AC"), Some("00000000000000ab")), Ok(id(0xac)));
+        let told = |from: &str, text: &str| {
+            Err(format!(
+                "{from}: {text:?} is not the id of a cluster; it must be 16 hexadecimal digits, as `baton status` shows it"
+            ))
+        };
+        assert_eq!(cluster(Some(""), None), told("--cluster-id", ""));
+        assert_eq!(cluster(None, Some("ab")), told("BATON_CLUSTER", "ab"));
     }
 
     #[test]

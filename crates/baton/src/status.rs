@@ -2,22 +2,26 @@
 
 use std::process::ExitCode;
 
+use baton_types::views;
+
 use crate::cluster::check::check;
-use crate::cluster::view::{Cluster, role};
-use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
+use crate::cluster::view::{Cluster, role, whole};
+use crate::output::{Failure, Outcome, VIOLATED, folded, print, print_json, shown, table};
 use crate::service_args::{ServerArgs, block_on, no_server};
 use crate::view::{Group, Peer, Status, duration, size};
 
 /// Show the server's role, log, counts and free space
 ///
 /// A node of a cluster also shows every member: its role, its log, its lag in entries and when the node last heard of it.
-/// `*` marks the node that answered. If there is no leader, it says why.
+/// `*` marks the node that answered. If there is no leader, it says why. Of several servers it shows the first that is a
+/// member and knows a leader, or else the first that answers.
 ///
 /// A member of a peer group shows its group instead of log and free space: the algorithm, the other members, and how many
 /// names of locks it has taken. It forgets no name.
 ///
 /// With `--check` it prints nothing if a leader is confirmed, a majority of the voters follows it, and the leader and a
-/// majority have enough free space. Otherwise one sentence on standard error says what is wrong.
+/// majority have enough free space, and no wait after a restore is left. Otherwise one sentence on standard error says what
+/// is wrong. With `--json` it also prints the object.
 ///
 /// Exit status 0: the server answered; 2: bad input; 69: no server answered; 74: the output cannot be written. With
 /// `--check`, 0: all is well; 1: it is not, or no server answered; 2: bad input.
@@ -29,12 +33,12 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Only check whether locks are granted: for scripts and probes
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     check: bool,
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let ask = async || args.server.connect().await?.status().await.map_err(no_server);
+    let ask = || ask(&args.server);
     if args.check {
         let unwell = |message| Failure { message, status: ExitCode::from(VIOLATED) };
         let status = block_on(async {
@@ -42,7 +46,11 @@ pub fn run(args: &Args) -> Outcome {
             args.server.client()?;
             ask().await.map_err(|failure| unwell(failure.message))
         })?;
-        return check(&status.into()).map(|()| ExitCode::SUCCESS).map_err(unwell);
+        let status = Status::from(status);
+        if args.json {
+            print_json(&status)?
+        }
+        return check(&status).map(|()| ExitCode::SUCCESS).map_err(unwell);
     }
     let status = Status::from(block_on(ask())?);
     if args.json {
@@ -53,6 +61,34 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The status of the first server that answers. A removed node, or one that is cut off, only answers if no other does.
+async fn ask(server: &ServerArgs) -> Result<views::Status, Failure> {
+    let addresses = server.addresses();
+    let mut second_best = None;
+    for address in addresses.iter().filter(|_| addresses.len() > 1) {
+        let Ok(client) = server.connect_to(vec![address.clone()]).await else { continue };
+        match client.status().await {
+            Ok(status) if is_part(&status) => return Ok(status),
+            Ok(status) => drop(second_best.get_or_insert(status)),
+            Err(_) => {}
+        }
+    }
+    match second_best {
+        Some(status) => Ok(status),
+        // If all are silent, the error names them all.
+        None => server.connect().await?.status().await.map_err(no_server),
+    }
+}
+
+/// Whether a node is a member of its cluster, as far as it knows, and knows the leader. A removed node may not know that it
+/// is one, but no leader talks to it.
+fn is_part(status: &views::Status) -> bool {
+    let is_part = |cluster: &views::Cluster| {
+        cluster.leader.is_some() && cluster.members.iter().any(|member| member.id == status.node)
+    };
+    status.cluster.as_ref().is_none_or(is_part)
+}
+
 fn to_text(status: &Status) -> String {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let counts = [
@@ -60,6 +96,7 @@ fn to_text(status: &Status) -> String {
         row("sessions", status.sessions.to_string()),
         row("waiters", status.waiters.to_string()),
     ];
+    let cluster = status.cluster_id.iter().map(|id| row("cluster", id.clone())).collect::<Vec<_>>();
     let end = [row("up for", duration(status.uptime_ms)), row("version", status.version.clone())];
     let Some(group) = &status.group else {
         let node = [
@@ -67,14 +104,22 @@ fn to_text(status: &Status) -> String {
             row("term", status.term.to_string()),
             row("log", format!("{} committed, {} applied", status.commit, status.applied)),
         ];
-        let own = table(&[&node[..], &counts, &[row("free space", free_space(status))], &end].concat());
+        let closed = |ms| {
+            format!("none for another {}: the cluster began anew, and leases of before may still run", duration(ms))
+        };
+        let closed = status.closed_ms.map(|ms| row("grants", closed(ms))).into_iter().collect::<Vec<_>>();
+        let max_ttl = status.max_ttl_ms.map(|ms| row("max TTL", duration(ms))).into_iter().collect::<Vec<_>>();
+        let own = table(
+            &[&node[..], &cluster, &closed, &max_ttl, &counts, &[row("free space", free_space(status))], &end].concat(),
+        );
         // A node that is alone and leads has nothing to add.
         let is_worth_it = |cluster: &&Cluster| {
             cluster.members.len() > 1 || cluster.no_leader.is_some() || !cluster.joining.is_empty()
         };
         let members =
             status.cluster.as_ref().filter(is_worth_it).map(|cluster| format!("\n{}", cluster.states(status.node)));
-        return own + &members.unwrap_or_default();
+        let remark = status.address_remark.as_ref().map(|remark| format!("\n{}", folded(&whole(remark))));
+        return own + &members.unwrap_or_default() + &remark.unwrap_or_default();
     };
     let serves = if group.serves { "" } else { "; does not serve" };
     let variant = if group.variant.is_empty() { String::new() } else { format!(", {}", shown(&group.variant)) };
@@ -83,7 +128,7 @@ fn to_text(status: &Status) -> String {
         row("algorithm", format!("{}{variant}", shown(&group.algorithm))),
     ];
     let names = group.names.zip(group.names_max).map(|(names, max)| row("names", format!("{names} of {max}")));
-    let own = member.into_iter().chain(counts).chain(names).chain(end).collect::<Vec<_>>();
+    let own = member.into_iter().chain(cluster).chain(counts).chain(names).chain(end).collect::<Vec<_>>();
     format!("{}\n{}", table(&own), table(&peers(group)))
 }
 
@@ -114,8 +159,6 @@ fn free_space(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_types::views;
-
     use super::*;
 
     #[test]
@@ -128,6 +171,15 @@ mod tests {
         assert_eq!(line(Some(5 << 30), false).as_deref(), Some("5.0 GiB"));
         assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and acquires"));
         assert_eq!(line(None, false).as_deref(), Some("unknown"));
+    }
+
+    #[test]
+    fn a_cluster_that_began_anew_says_how_long_it_grants_nothing() {
+        let text = |closed_ms| to_text(&Status::from(views::Status { closed_ms, ..views::Status::default() }));
+        assert!(!text(0).contains("grants"));
+        let told =
+            "grants      none for another 1 min 30 s: the cluster began anew, and leases of before may still run";
+        assert!(text(90_000).lines().any(|line| line == told), "{}", text(90_000));
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn in_one_sentence(error: &clap::Error, root: &clap::Command) -> String {
     let words: Vec<&str> = wrong.split_whitespace().collect();
     let wrong = possible_values(&words.join(" ").replace(" tip: ", "; "));
     let command: Vec<&str> = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
-    let wrong = number(error).or_else(|| subcommand(error)).unwrap_or(wrong);
+    let wrong = number(error).or_else(|| subcommand(error)).unwrap_or_else(|| range(&wrong));
     format!("{wrong}; see `{} --help`", command.join(" "))
 }
 
@@ -91,6 +91,15 @@ fn number(error: &clap::Error) -> Option<String> {
     };
     let (value, option) = (error.get(ContextKind::InvalidValue)?, error.get(ContextKind::InvalidArg)?);
     Some(format!("'{}' {wrong}, for '{option}'", shortened(&value.to_string())))
+}
+
+/// Says in words which numbers are allowed. Clap says `300 is not in 0..=255`.
+fn range(wrong: &str) -> String {
+    let said = wrong.split_once(" is not in ").and_then(|(said, range)| {
+        let ((said, _), (from, to)) = (said.rsplit_once(": ")?, range.split_once("..=")?);
+        Some(format!("{said}: it must be from {from} to {to}"))
+    });
+    said.unwrap_or_else(|| wrong.to_owned())
 }
 
 /// The value if it is short, else its start: a long value would hide the rest of the error.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use baton_types::durations::shown as duration;
 use baton_types::frames::Mode;
 use baton_types::{name, views};
 use serde::Serialize;
@@ -83,10 +84,22 @@ pub struct Session {
 /// The state of a server.
 #[derive(Serialize)]
 pub struct Status {
+    /// The cluster, or the peer group. An older server does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
     pub node: u64,
     /// Only a node of a cluster has it, also before it is a member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What is wrong with the address that the node advertises to clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address_remark: Option<String>,
+    /// How long the cluster still grants nothing, because it began anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed_ms: Option<u64>,
+    /// The longest TTL of the sessions that begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ttl_ms: Option<u64>,
     pub role: String,
     /// Only a leader of a cluster has it: whether a majority confirms that it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,10 +234,27 @@ impl From<views::Session> for Session {
 impl From<views::Status> for Status {
     fn from(status: views::Status) -> Self {
         let views::Status { node, role, term, commit, applied, locks, sessions, waiters, .. } = status;
-        let views::Status { uptime_ms, version, free_bytes, low_space, group, cluster, name, .. } = status;
+        let views::Status {
+            uptime_ms,
+            version,
+            free_bytes,
+            low_space,
+            group,
+            cluster,
+            name,
+            cluster_id,
+            address_remark,
+            closed_ms,
+            max_ttl_ms,
+            ..
+        } = status;
         let cluster = cluster.map(Cluster::from);
         let confirmed = cluster.as_ref().filter(|_| role == "leader").map(|cluster| cluster.confirms(node));
         Status {
+            cluster_id: cluster_id.map(|id| id.to_string()),
+            address_remark: (!address_remark.is_empty()).then_some(address_remark),
+            closed_ms: (closed_ms > 0).then_some(closed_ms),
+            max_ttl_ms: (max_ttl_ms > 0).then_some(max_ttl_ms),
             node,
             name: (!name.is_empty()).then_some(name),
             role,
@@ -300,18 +330,6 @@ impl Holder {
 /// A process on a host: `host:pid`.
 pub fn place(host: &str, pid: u32) -> String {
     format!("{host}:{pid}")
-}
-
-/// A duration in at most two units, rounded down.
-pub fn duration(ms: u64) -> String {
-    let seconds = ms / 1_000;
-    match seconds {
-        0..10 => format!("{}.{} s", seconds, ms % 1_000 / 100),
-        10..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
 }
 
 /// What is left of a lease. Only the leader counts leases, so a local read does not know it.
@@ -443,12 +461,6 @@ mod tests {
             r#""names":5,"names_max":6,"peers":[{"id":2,"connected":true,"not_heard_ms":3,"backlog_bytes":4}]}}"#,
         );
         assert!(told.ends_with(expected), "{told}");
-    }
-
-    #[test]
-    fn durations_are_told_in_the_units_that_matter() {
-        let told = [0, 950, 9_999, 59_999, 61_000, 3_600_000, 90_000_000].map(duration);
-        assert_eq!(told, ["0.0 s", "0.9 s", "9.9 s", "59 s", "1 min 1 s", "1 h 0 min", "1 d 1 h"]);
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         (&["group", "init", "--size=3"], "the following required arguments were not provided: --algorithm <ALGORITHM>"),
         (
             &["group", "init", "--algorithm=central", "--size=3", "--port=70000"],
-            "invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535; see `baton group init --help`",
+            "invalid value '70000' for '--port <PORT>': it must be from 0 to 65535; see `baton group init --help`",
         ),
         (
             &["group", "init", "--algorithm=central", "--size=-3"],
@@ -116,7 +116,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         (&["sim", "central", "-n", "-1"], "'-1' is not a whole number from 0 on, for '-n <N>'; see `baton sim --help`"),
         (
             &["check", "central", "--loss", "300"],
-            "invalid value '300' for '--loss <K>': 300 is not in 0..=255; see `baton",
+            "invalid value '300' for '--loss <K>': it must be from 0 to 255; see `baton",
         ),
         (
             &["sim", "central", "--seed", "99999999999999999999"],

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use baton_api::v1;
 use baton_api::v1::locks_client::LocksClient;
+use baton_types::cluster_id::{CLUSTER_HEADER, ClusterId};
 use baton_types::limits::OPEN_MAX;
 use baton_types::views;
 use tokio::sync::Mutex;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
@@ -85,6 +88,18 @@ impl Client {
         I::Item: AsRef<str>,
     {
         Ok(Client { servers: Arc::new(Servers::parse(addresses)?), channel: Arc::default(), turn: Arc::default() })
+    }
+
+    /// The servers must belong to this cluster. The client refuses any other server, also one that it reaches for the
+    /// first time. Without this call it takes the cluster of the first server that opens a session, and stays there.
+    pub fn of_cluster(self, cluster: ClusterId) -> Self {
+        self.servers.pin_by_user(cluster);
+        self
+    }
+
+    /// The cluster that this client talks to. None before a session was open, and if the server is older than such ids.
+    pub fn cluster_id(&self) -> Option<ClusterId> {
+        self.servers.pin().map(|pin| pin.cluster)
     }
 
     /// Returns a builder for a session. The session tries this client's current server first.
@@ -226,15 +241,25 @@ impl Client {
     pub(crate) async fn change<T, F: Future<Output = Result<Response<T>, Status>>>(
         &self,
         patience: Duration,
-        call: impl Fn(Channel) -> F,
+        call: impl Fn(Calls) -> F,
     ) -> Result<T, CallError> {
         let until = Instant::now() + patience;
+        let mut failures = Failures::default();
         for round in 1.. {
-            let (channel, turn) = self.channel(&mut Failures::default()).await?;
-            let status = match call(channel).await {
+            let (channel, turn) = self.channel(&mut failures).await?;
+            let status = match call(self.meant(channel)).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status) => status,
             };
+            // Another cluster has changed nothing. Another server may be one of the right cluster.
+            if let Some(failure) = self.other_cluster(turn, &status) {
+                failures.note(&self.servers, turn, failure);
+                self.forget_channel().await;
+                if failures.is_hopeless(&self.servers, Rounds::One) {
+                    return Err(ConnectError::NoServer { reasons: failures.reasons(&self.servers) }.into());
+                }
+                continue;
+            }
             // The server itself does not know whether the change was made.
             if is_answer(&status) && status.code() == Code::Aborted {
                 return Err(CallError::Unsettled { message: status.message().to_owned() });
@@ -272,15 +297,18 @@ impl Client {
     /// about to elect a leader.
     pub(crate) async fn look<T, F: Future<Output = Result<Response<T>, Status>>>(
         &self,
-        call: impl Fn(Channel) -> F,
+        call: impl Fn(Calls) -> F,
     ) -> Result<T, CallError> {
         let tries = u32::try_from(self.servers.count()).unwrap_or(u32::MAX).saturating_add(1);
         let (patience, until) = (CALL_MAX / tries, Instant::now() + UNAVAILABLE_MAX);
         let (mut failures, mut refused) = (Failures::default(), None);
         for round in 1.. {
             let (channel, turn) = self.channel(&mut failures).await?;
-            match tokio::time::timeout(patience, call(channel)).await {
+            match tokio::time::timeout(patience, call(self.meant(channel))).await {
                 Ok(Ok(answer)) => return Ok(answer.into_inner()),
+                Ok(Err(status)) if let Some(failure) = self.other_cluster(turn, &status) => {
+                    failures.note(&self.servers, turn, failure);
+                }
                 Ok(Err(status)) if !is_answer(&status) => {
                     failures.note(&self.servers, turn, self.servers.explain(turn, &status).await);
                 }
@@ -302,6 +330,18 @@ impl Client {
         Err(refused.unwrap_or(CallError::Connect(ConnectError::NoServer { reasons })))
     }
 
+    /// Names the cluster of this client in each call on the connection.
+    fn meant(&self, channel: Channel) -> Calls {
+        InterceptedService::new(channel, Meant(self.cluster_id()))
+    }
+
+    /// The failure of the server of this turn, if it refused a call because it belongs to another cluster.
+    fn other_cluster(&self, turn: usize, status: &Status) -> Option<Failure> {
+        let own = status.metadata().get(CLUSTER_HEADER)?.to_str().ok()?.parse().ok();
+        let refused = status.code() == Code::FailedPrecondition;
+        refused.then(|| self.servers.belongs(turn, None, own).err()).flatten()
+    }
+
     async fn channel(&self, failures: &mut Failures) -> Result<(Channel, usize), ConnectError> {
         let mut channel = self.channel.lock().await;
         if let Some(channel) = &*channel {
@@ -319,7 +359,23 @@ impl Client {
     }
 }
 
-fn calls(channel: Channel) -> LocksClient<Channel> {
+/// A connection for calls, each of which names the cluster of the client.
+pub(crate) type Calls = InterceptedService<Channel, Meant>;
+
+/// The cluster that a call is meant for, if the client knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meant(Option<ClusterId>);
+
+impl Interceptor for Meant {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(text) = self.0.and_then(|cluster| cluster.to_string().parse().ok()) {
+            request.metadata_mut().insert(CLUSTER_HEADER, text);
+        }
+        Ok(request)
+    }
+}
+
+fn calls(channel: Calls) -> LocksClient<Calls> {
     LocksClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use baton_api::convert::{from_server, to_server};
 use baton_api::v1::locks_client::LocksClient;
 use baton_api::v1::{ClientFrame, ServerFrame};
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{EndReason, Leader, ToClient};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -18,6 +19,7 @@ use tonic::{Status, Streaming};
 use crate::clock::BootTime;
 use crate::error::OpenError;
 use crate::failures::{Failure, Failures};
+use crate::pin::{By, Pin};
 use crate::servers::{BACKOFF_MAX, Rounds, Servers, pause};
 use crate::session::{
     AcquireNumber, Event, Hopeless, Loss, Millis, NotGranted, Output, ReleaseFailure, Session, SessionState, why_ended,
@@ -63,8 +65,10 @@ struct State {
     outgoing: Option<mpsc::UnboundedSender<ClientFrame>>,
     /// The number of the server for the next connection.
     turn: usize,
-    /// A connection to that server, if it exists already.
-    moved: Option<Channel>,
+    /// A connection to that server, if it exists already, and what the follower has said of its cluster.
+    moved: Option<(Channel, Option<Pin>)>,
+    /// What a follower has said of the cluster at the end of the current connection.
+    named: Option<Pin>,
     /// How often the session moved to a leader since it was last open on a connection.
     moves: u32,
     acquiring: HashMap<AcquireNumber, Acquiring>,
@@ -82,6 +86,12 @@ struct Acquiring {
     granted: oneshot::Sender<Granted>,
     /// Receives the latest reason why the wait has no hope; none if the task does not want to know.
     hopeless: Option<watch::Sender<Option<Hopeless>>>,
+}
+
+/// Why a stream ended.
+enum Broken {
+    Status(Status),
+    OtherCluster(Failure),
 }
 
 /// An attempt to reach a server.
@@ -113,6 +123,7 @@ impl Shared {
             outgoing: None,
             turn: servers.first(turn),
             moved: None,
+            named: None,
             moves: 0,
             acquiring: HashMap::new(),
             releasing: HashMap::new(),
@@ -278,6 +289,10 @@ impl Shared {
         self.unopened(&state)
     }
 
+    pub(crate) fn cluster_id(&self) -> Option<ClusterId> {
+        self.servers.pin().map(|pin| pin.cluster)
+    }
+
     fn unopened(&self, state: &State) -> OpenError {
         OpenError::NoAnswer { reasons: state.failures.reasons(&self.servers) }
     }
@@ -408,15 +423,19 @@ impl Shared {
             self.link.send_replace(Link::Up(attempt));
             // The session takes the time now, before the Open is sent. So the lease ends too early rather than too
             // late.
-            self.tell(&mut state, |session, now| session.connected(now));
+            let cluster = self.servers.pin().or_else(|| state.named.clone()).map(|pin| pin.cluster);
+            self.tell(&mut state, |session, now| {
+                session.is_meant_for(cluster);
+                session.connected(now);
+            });
         }
         let mut link = self.link.subscribe();
         let ended = {
             let (told, leader) = oneshot::channel();
             let stream = async {
                 let mut locks = LocksClient::new(channel);
-                let incoming = locks.session(UnboundedReceiverStream::new(frames)).await?.into_inner();
-                self.listen(attempt, incoming, told).await
+                let incoming = locks.session(UnboundedReceiverStream::new(frames)).await.map_err(Broken::Status)?;
+                self.listen(turn, attempt, incoming.into_inner(), told).await
             };
             tokio::select! {
                 biased;
@@ -440,7 +459,8 @@ impl Shared {
             (Some(_), Some(Ok(()))) => {
                 Err(Failure::Passing(format!("{} ended the stream without an answer", self.servers.address(turn))))
             }
-            (Some(_), Some(Err(status))) => Err(self.servers.explain(turn, &status).await),
+            (Some(_), Some(Err(Broken::Status(status)))) => Err(self.servers.explain(turn, &status).await),
+            (Some(_), Some(Err(Broken::OtherCluster(failure)))) => Err(failure),
         }
     }
 
@@ -448,7 +468,8 @@ impl Shared {
     async fn connected(&self, turn: usize) -> Result<Channel, Failure> {
         let (moved, within) = {
             let mut state = self.state();
-            let moved = state.moved.take();
+            let (moved, named) = state.moved.take().unzip();
+            state.named = named.flatten();
             state.trying = Some(Trying { turn, since: Instant::now(), accepts: moved.is_some() });
             (moved, Duration::from_millis(state.session.patience_ms()))
         };
@@ -486,20 +507,42 @@ impl Shared {
         // The session may just have lost patience. Then it asks for another server than the silent one, and that is not
         // the leader.
         if self.tell(&mut state, |session, now| session.moves(now)) {
-            (state.turn, state.moved, state.trying) = (server, Some(channel), None);
+            let named = state.named.take();
+            (state.turn, state.moved, state.trying) = (server, Some((channel, named)), None);
             state.moves += 1;
         }
         self.tell(&mut state, |session, _| session.set_alternatives(true));
     }
 
+    /// Refuses a server of another cluster, before the session hears that it is open.
+    fn check_cluster(&self, state: &mut State, turn: usize, said: Option<&ToClient>) -> Result<(), Failure> {
+        let named = state.named.as_ref();
+        match said {
+            Some(ToClient::Opened { cluster, .. }) => self.servers.opened(turn, named, *cluster),
+            Some(ToClient::Leader(Leader { cluster, address, .. })) => {
+                self.servers.belongs(turn, named, *cluster)?;
+                let by = By::Follower { follower: self.servers.address(turn), leader: address.clone() };
+                state.named = cluster.map(|cluster| Pin { cluster, by });
+                Ok(())
+            }
+            Some(ToClient::OtherCluster { cluster }) => {
+                self.servers.belongs(turn, named, Some(*cluster))?;
+                let address = self.servers.address(turn);
+                Err(Failure::Passing(format!("{address} refused the session: it belongs to cluster {cluster}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn listen(
         &self,
+        turn: usize,
         attempt: u64,
         mut incoming: Streaming<ServerFrame>,
         told: oneshot::Sender<Leader>,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Broken> {
         let mut told = Some(told);
-        while let Some(frame) = incoming.message().await? {
+        while let Some(frame) = incoming.message().await.map_err(Broken::Status)? {
             // `said` is None for a frame of a newer server that this client does not know.
             let said = from_server(frame);
             // The server did not open the session, but may have room later. Handle this like a refused connection: try
@@ -507,9 +550,12 @@ impl Shared {
             if let Some(ToClient::Ended { reason, message }) = &said
                 && matches!(reason, EndReason::LowSpace | EndReason::TooManySessions)
             {
-                return Err(Status::resource_exhausted(why_ended(*reason, message.clone())));
+                return Err(Broken::Status(Status::resource_exhausted(why_ended(*reason, message.clone()))));
             }
             let mut state = self.state();
+            if *self.link.borrow() == Link::Up(attempt) {
+                self.check_cluster(&mut state, turn, said.as_ref()).map_err(Broken::OtherCluster)?;
+            }
             // A follower that names the leader has not answered the Open yet.
             if !matches!(said, Some(ToClient::Leader(_))) {
                 state.trying = None;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Secret;
 use baton_types::limits::{OPEN_MAX, SESSION_ID_MAX, TTL_MS, TTL_MS_MAX, TTL_MS_MIN};
 
@@ -185,6 +186,11 @@ impl Session {
     /// lost: see [`Client::close_session`](crate::Client::close_session).
     pub fn key(&self) -> SessionKey {
         self.handle.key
+    }
+
+    /// The cluster that the session belongs to. None if its servers are older than such ids.
+    pub fn cluster_id(&self) -> Option<ClusterId> {
+        self.handle.shared.cluster_id()
     }
 
     /// The state of the session at this moment.

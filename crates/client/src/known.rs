@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use baton_types::cluster_id::ClusterId;
+
+use crate::pin::{By, Pin};
+
 /// How many leaders the client remembers besides the servers that the user named. A further one replaces the oldest.
 const LEARNT_MAX: usize = 4;
 /// How long the client does not go to a leader that it could not reach.
@@ -20,11 +24,13 @@ pub(crate) struct Known {
     avoided: BTreeMap<usize, Instant>,
     /// The leader, if the client has reached one and it has not failed since.
     leader: Option<usize>,
+    /// The cluster of all sessions.
+    pin: Option<Pin>,
 }
 
 impl Known {
     pub(crate) fn new(addresses: Vec<String>) -> Self {
-        Known { named: addresses.len(), addresses, learnt: 0, avoided: BTreeMap::new(), leader: None }
+        Known { named: addresses.len(), addresses, learnt: 0, avoided: BTreeMap::new(), leader: None, pin: None }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -74,6 +80,46 @@ impl Known {
     pub(crate) fn leads(&mut self, server: usize) {
         self.avoided.remove(&server);
         self.leader = Some(server);
+    }
+
+    /// The cluster of all sessions, once a session is open or the user has named it.
+    pub(crate) fn pin(&self) -> Option<&Pin> {
+        self.pin.as_ref()
+    }
+
+    /// The user says that the servers must belong to this cluster.
+    pub(crate) fn pin_by_user(&mut self, cluster: ClusterId) {
+        self.pin = Some(Pin { cluster, by: By::User });
+    }
+
+    /// The server of this turn says that it belongs to this cluster. `named` is what a follower has said of it. A server
+    /// of another cluster is avoided for a while. The error is a sentence.
+    pub(crate) fn belongs(
+        &mut self,
+        turn: usize,
+        named: Option<&Pin>,
+        cluster: Option<ClusterId>,
+        now: Instant,
+    ) -> Result<(), String> {
+        let address = self.address(turn);
+        let checked = named.into_iter().chain(&self.pin).try_for_each(|pin| pin.check(address, cluster));
+        checked.inspect_err(|_| self.unreachable(self.server(turn), now))
+    }
+
+    /// Like [`belongs`](Known::belongs), when the server opens a session. The first one decides to which cluster all
+    /// servers must belong.
+    pub(crate) fn opened(
+        &mut self,
+        turn: usize,
+        named: Option<&Pin>,
+        cluster: Option<ClusterId>,
+        now: Instant,
+    ) -> Result<(), String> {
+        self.belongs(turn, named, cluster, now)?;
+        if let (None, Some(cluster)) = (&self.pin, cluster) {
+            self.pin = Some(Pin { cluster, by: By::Session(self.address(turn).to_owned()) });
+        }
+        Ok(())
     }
 
     /// Where a new session should begin.
@@ -142,6 +188,38 @@ mod tests {
         assert_eq!(known.learn(0, "b:2", now + AVOIDED), Some(1));
         known.leads(1);
         assert_eq!((known.leader(), known.learn(0, "b:2", now)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn the_first_server_that_opens_a_session_decides_which_cluster_the_client_talks_to() {
+        let (mut known, now) = (known(), Instant::now());
+        let (a, b) = (ClusterId::new(0xa), ClusterId::new(0xb));
+        assert_eq!(known.opened(0, None, None, now), Ok(()), "an older server does not say it");
+        assert_eq!(known.belongs(0, None, b, now), Ok(()), "no session is open there");
+        assert_eq!(known.opened(0, None, a, now), Ok(()));
+        let refused = known.opened(1, None, b, now).unwrap_err();
+        assert_eq!(refused, known.belongs(3, None, b, now).unwrap_err());
+        let both = ["b:2", "000000000000000b", "a:1", "000000000000000a"];
+        assert!(both.iter().all(|part| refused.contains(part)), "{refused}");
+        assert_eq!(known.learn(0, "b:2", now), None, "no follower sends the client there");
+        assert_eq!(known.opened(1, None, a, now + AVOIDED), Ok(()));
+        known.pin_by_user(b.unwrap());
+        assert!(known.opened(0, None, a, now).is_err() && known.opened(0, None, b, now).is_ok());
+    }
+
+    #[test]
+    fn a_leader_must_belong_to_the_cluster_of_the_follower_that_named_it() {
+        let (mut known, now) = (known(), Instant::now());
+        let (a, b) = (ClusterId::new(0xa), ClusterId::new(0xb));
+        let named =
+            Pin { cluster: a.unwrap(), by: By::Follower { follower: "a:1".to_owned(), leader: "c:3".to_owned() } };
+        let server = known.learn(0, "c:3", now).unwrap();
+        let refused = known.opened(server, Some(&named), b, now).unwrap_err();
+        assert!(refused.starts_with("c:3 belongs to cluster 000000000000000b, but a:1 has named it"), "{refused}");
+        assert_eq!(known.learn(0, "c:3", now), None);
+        assert_eq!(known.pin(), None);
+        assert_eq!(known.opened(0, Some(&named), a, now), Ok(()));
+        assert_eq!(known.pin().map(|pin| pin.cluster), a);
     }
 
     #[test]

@@ -86,12 +86,15 @@ mod members;
 #[cfg(feature = "net")]
 mod owner;
 #[cfg(feature = "net")]
+mod pin;
+#[cfg(feature = "net")]
 mod platform;
 #[cfg(feature = "net")]
 mod servers;
 
 #[cfg(feature = "net")]
 pub use acquire::Acquire;
+pub use baton_types::cluster_id::{ClusterId, NotAnId};
 pub use baton_types::frames::{Hopeless, Refusal};
 pub use baton_types::{name, views};
 #[cfg(feature = "net")]
@@ -110,7 +113,7 @@ pub use handle::{Session, SessionBuilder, SessionKey};
 #[cfg(feature = "net")]
 pub use listing::{ListLocks, Local};
 #[cfg(feature = "net")]
-pub use members::{Changed, MemberUpdate};
+pub use members::{Backup, Changed, MemberUpdate};
 #[cfg(feature = "net")]
 pub use owner::Owner;
 pub use session::{LockState, Loss, Mode, SessionState, Wait};

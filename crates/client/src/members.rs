@@ -5,14 +5,16 @@ use std::time::Duration;
 use baton_api::v1;
 use baton_api::v1::members_client::MembersClient;
 use baton_types::views::Cluster;
-use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
-use crate::client::{Client, UNAVAILABLE_MAX};
-use crate::error::CallError;
+use crate::client::{Calls, Client, UNAVAILABLE_MAX};
+use crate::error::{CallError, CallRefusal, call_refused};
 
 /// A change of members waits until a majority has confirmed it.
 const CHANGE_MAX: Duration = Duration::from_secs(15);
+
+/// The server has this long for each part of a backup.
+const PART_MAX: Duration = Duration::from_secs(30);
 
 /// What changes in the record of a member. What is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,10 +75,16 @@ impl Client {
         self.change_members(request, |mut members, request| async move { members.transfer(request).await }).await
     }
 
+    /// Begins a backup of the cluster: its state at one moment, as the bytes of a file. The service goes on meanwhile.
+    pub async fn backup(&self) -> Result<Backup, CallError> {
+        let begin = |channel| async move { MembersClient::new(channel).backup(v1::BackupRequest {}).await };
+        self.look(begin).await.map(Backup)
+    }
+
     async fn change_members<T: Clone, F>(
         &self,
         request: T,
-        call: impl Fn(MembersClient<Channel>, Request<T>) -> F,
+        call: impl Fn(MembersClient<Calls>, Request<T>) -> F,
     ) -> Result<Changed, CallError>
     where
         F: Future<Output = Result<Response<v1::ChangeMembersResponse>, Status>>,
@@ -85,6 +93,24 @@ impl Client {
         let changed = self.change(UNAVAILABLE_MAX, call).await?;
         let already = Some(changed.already).filter(|already| !already.is_empty());
         Ok(Changed { cluster: changed.cluster.map(Cluster::from).unwrap_or_default(), already })
+    }
+}
+
+/// A backup that a server sends. It is complete when [`next`](Backup::next) has returned `None`.
+#[derive(Debug)]
+pub struct Backup(Streaming<v1::BackupPart>);
+
+impl Backup {
+    /// The next bytes of the file.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, CallError> {
+        match tokio::time::timeout(PART_MAX, self.0.message()).await {
+            Ok(Ok(part)) => Ok(part.map(|part| part.bytes)),
+            Ok(Err(status)) => Err(call_refused(&status)),
+            Err(_) => {
+                let message = format!("the server has sent no part of the backup for {} s", PART_MAX.as_secs());
+                Err(CallError::Refused { kind: CallRefusal::Unavailable, message })
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use baton_types::cluster_id::ClusterId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
@@ -12,6 +13,7 @@ use tonic::{Code, Status};
 use crate::error::ConnectError;
 use crate::failures::{Failure, Failures};
 use crate::known::Known;
+use crate::pin::Pin;
 
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// After this much silence on a connection the client sends an HTTP/2 ping. The server has the same time to answer it.
@@ -52,6 +54,26 @@ impl Servers {
 
     pub(crate) fn count(&self) -> usize {
         lock(&self.known).count()
+    }
+
+    /// The cluster to which all servers must belong, if that is known.
+    pub(crate) fn pin(&self) -> Option<Pin> {
+        lock(&self.known).pin().cloned()
+    }
+
+    pub(crate) fn pin_by_user(&self, cluster: ClusterId) {
+        lock(&self.known).pin_by_user(cluster);
+    }
+
+    /// The server of this turn says that it belongs to this cluster. Fails if it must belong to another one: to that of
+    /// the sessions before, or to that of the follower which has `named` it.
+    pub(crate) fn belongs(&self, turn: usize, named: Option<&Pin>, cluster: Option<ClusterId>) -> Result<(), Failure> {
+        lock(&self.known).belongs(turn, named, cluster, Instant::now()).map_err(Failure::Final)
+    }
+
+    /// Like [`belongs`](Servers::belongs), when the server opens a session.
+    pub(crate) fn opened(&self, turn: usize, named: Option<&Pin>, cluster: Option<ClusterId>) -> Result<(), Failure> {
+        lock(&self.known).opened(turn, named, cluster, Instant::now()).map_err(Failure::Final)
     }
 
     /// Records that the server of this turn failed. Returns the server to try next.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 
 use crate::cache::Cache;
-use crate::jobs::{Jobs, Stop};
+use crate::jobs::{Jobs, Place, Stop};
 use crate::limits::{
     BODIES_BYTES_MAX, BODY_BYTES_MAX, CHECK_TIME_MAX, COMPARE_TIME_MAX, DISTANCE_TIME_MAX, MOMENT_BYTES_MAX,
     RUN_TIME_MAX, TRACE_BYTES_MAX, TRACES_BYTES_MAX,
@@ -114,10 +114,9 @@ async fn post_hand(State(lab): State<Lab>, Json(request, _held): Json<hand::Requ
 
 async fn post_moment(State(lab): State<Lab>, request: Request) -> Result<Response, Refusal> {
     check_type(request.headers(), "application/json")?;
-    let (text, _held) = lab.large.read(request.into_body(), MOMENT_BYTES_MAX).await?;
-    let jobs = lab.jobs.clone();
+    let (text, _held, place) = lab.read_large(request.into_body(), MOMENT_BYTES_MAX).await?;
     // Reading 128 MiB of JSON is work for a job, too.
-    let answered = jobs.run(RUN_TIME_MAX, move |stop| {
+    let answered = Jobs::run_at(place, RUN_TIME_MAX, move |stop| {
         let (source, seq) = body::read::<moment::Request>(&text)?.source()?;
         drop(text);
         match source {
@@ -141,9 +140,8 @@ async fn post_moment(State(lab): State<Lab>, request: Request) -> Result<Respons
 
 async fn post_trace(State(lab): State<Lab>, request: Request) -> Result<Response, Refusal> {
     check_type(request.headers(), "application/x-ndjson")?;
-    let (text, _held) = lab.large.read(request.into_body(), TRACE_BYTES_MAX).await?;
-    let jobs = lab.jobs.clone();
-    let answered = jobs.run(RUN_TIME_MAX, move |_| to_bytes(&lab.read(&text)?.answer()));
+    let (text, _held, place) = lab.read_large(request.into_body(), TRACE_BYTES_MAX).await?;
+    let answered = Jobs::run_at(place, RUN_TIME_MAX, move |_| to_bytes(&lab.read(&text)?.answer()));
     Ok(json_bytes(answered.await?))
 }
 
@@ -191,6 +189,19 @@ async fn get_page(Path(name): Path<String>) -> Result<Response, Refusal> {
 }
 
 impl Lab {
+    /// Reads a body that may be large. A large one takes the place of a job first, so there are never more of them than
+    /// jobs. A small one takes it afterwards, so that slow senders of small bodies hold up no job.
+    async fn read_large(&self, body: Body, bytes_max: usize) -> Result<(Vec<u8>, Held, Place), Refusal> {
+        let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= BODY_BYTES_MAX as u64);
+        let first = if is_small { None } else { Some(self.jobs.place().await?) };
+        let (text, held) = self.large.read(body, bytes_max).await?;
+        let place = match first {
+            Some(place) => place,
+            None => self.jobs.place().await?,
+        };
+        Ok((text, held, place))
+    }
+
     /// A trace, from the cache if it is there.
     fn read(&self, text: &[u8]) -> Result<Arc<Upload>, Refusal> {
         let id = upload::id(text);

@@ -26,16 +26,19 @@ const LINES_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
 pub struct Jobs {
-    slots: Arc<Semaphore>,
-    /// How long a call waits for a slot.
+    places: Arc<Semaphore>,
+    /// How long a call waits for a place.
     wait: Duration,
 }
 
 impl Default for Jobs {
     fn default() -> Self {
-        Jobs { slots: Arc::new(Semaphore::new(JOBS_MAX)), wait: JOB_WAIT_MAX }
+        Jobs { places: Arc::new(Semaphore::new(JOBS_MAX)), wait: JOB_WAIT_MAX }
     }
 }
+
+/// The place of a job among all jobs.
+pub type Place = OwnedSemaphorePermit;
 
 /// Sets `stop` when it is dropped: the caller has gone, or has its answer.
 struct Leash(Stop);
@@ -49,7 +52,7 @@ impl Drop for Leash {
 impl Jobs {
     /// Number of jobs whose threads have not ended.
     pub fn running(&self) -> usize {
-        JOBS_MAX - self.slots.available_permits()
+        JOBS_MAX - self.places.available_permits()
     }
 
     /// Runs `work` in a thread and returns its answer. Dropping the future stops the job.
@@ -58,11 +61,19 @@ impl Jobs {
         time: Duration,
         work: impl FnOnce(&Stop) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let slot = self.slot().await?;
+        Jobs::run_at(self.place().await?, time, work).await
+    }
+
+    /// Like [`Jobs::run`], at a place that the caller has taken.
+    pub async fn run_at<T: Send + 'static>(
+        place: Place,
+        time: Duration,
+        work: impl FnOnce(&Stop) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
         let leash = Leash(Stop::default());
         let stop = Arc::clone(&leash.0);
         let (sender, answer) = oneshot::channel();
-        spawn(slot, move || {
+        spawn(place, move || {
             // If the caller is gone, nobody reads the answer.
             _ = sender.send(work(&stop));
         })?;
@@ -80,11 +91,11 @@ impl Jobs {
         time: Duration,
         work: impl FnOnce(&Stop, Progress) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<Body, Refusal> {
-        let slot = self.slot().await?;
+        let place = self.place().await?;
         let leash = Leash(Stop::default());
         let stop = Arc::clone(&leash.0);
         let (sender, lines) = mpsc::channel(LINES_MAX);
-        spawn(slot, move || {
+        spawn(place, move || {
             let last = match work(&stop, Progress(sender.clone())) {
                 Ok(result) => line(&json!({ "result": result })),
                 Err(refusal) => line(&json!({ "error": refusal.why })),
@@ -105,17 +116,18 @@ impl Jobs {
         Ok(Body::from_stream(lines.map(Ok::<Bytes, std::convert::Infallible>)))
     }
 
-    async fn slot(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    /// Waits for the place of a job, but not for long.
+    pub async fn place(&self) -> Result<Place, Refusal> {
         let busy = || Refusal::busy("the lab is busy with other runs; stop one of them, or try again in a while");
-        let slot = timeout(self.wait, Arc::clone(&self.slots).acquire_owned()).await.map_err(|_| busy())?;
-        slot.map_err(|_| busy())
+        let place = timeout(self.wait, Arc::clone(&self.places).acquire_owned()).await.map_err(|_| busy())?;
+        place.map_err(|_| busy())
     }
 }
 
-/// The thread keeps its slot until it ends.
-fn spawn(slot: OwnedSemaphorePermit, work: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
+/// The thread keeps its place until it ends.
+fn spawn(place: Place, work: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
     let job = move || {
-        let _slot = slot;
+        let _place = place;
         work();
     };
     let spawned = thread::Builder::new().name("lab-job".into()).spawn(job);
@@ -164,8 +176,8 @@ mod tests {
     }
 
     async fn until_none_runs(jobs: &Jobs) {
-        // All slots are free only when all threads have ended.
-        let all = jobs.slots.acquire_many(JOBS_MAX as u32).await.unwrap();
+        // All places are free only when all threads have ended.
+        let all = jobs.places.acquire_many(JOBS_MAX as u32).await.unwrap();
         drop(all);
         assert_eq!(jobs.running(), 0);
     }
@@ -226,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_that_panics_is_a_fault_and_frees_its_slot() {
+    async fn a_job_that_panics_is_a_fault_and_frees_its_place() {
         let jobs = Jobs::default();
         let refused = jobs.run(Duration::from_secs(60), |_| -> Result<(), Refusal> { panic!("on purpose") }).await;
         assert_eq!(refused, Err(fault()));

@@ -1,5 +1,5 @@
 //! Reads the bodies of calls: each up to a length and within a time. All bodies that are read and not answered yet share
-//! a number of bytes. A call takes the place of a job only after that, so that a slow sender holds up no job.
+//! a number of bytes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -254,6 +254,22 @@ fn requests_that_are_half_sent_hold_up_nobody() {
     server.wait_until_jobs_are(0);
 }
 
+/// The lab reads a large request only at the place of a job. Nobody sends the rest of these.
+#[test]
+fn large_requests_that_are_half_sent_are_no_more_than_the_jobs() {
+    let server = Server::start();
+    let host = server.address.to_string();
+    let large = "connection: close\r\ncontent-type: application/json\r\ncontent-length: 100000000";
+    let half = format!("POST /api/moment HTTP/1.1\r\nhost: {host}\r\n{large}\r\n\r\n{{");
+    let half_sent: Vec<_> = (0..4).map(|_| server.send(half.as_bytes())).collect();
+    server.wait_until_jobs_are(4);
+    let answer = server.exchange(half.as_bytes());
+    assert_eq!(answer.status, 429, "{}", answer.body);
+    assert!(answer.error().starts_with("the lab is busy"), "{}", answer.error());
+    drop(half_sent);
+    server.wait_until_jobs_are(0);
+}
+
 /// Every call names the field, its value and what would be right.
 #[test]
 fn a_wrong_field_is_named_with_its_value_and_the_right_one() {

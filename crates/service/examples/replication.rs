@@ -58,7 +58,7 @@ fn start(runtimes: &[Runtime], folder: &str) -> Result<Vec<Arc<Node>>, Anything>
             1 => Options::default(),
             _ => Options {
                 record: record.clone(),
-                listener: Some(listener),
+                listener: Some(Box::new(listener)),
                 beginning: Beginning::Waits,
                 ..Options::default()
             },

@@ -19,6 +19,7 @@ use tracing::{debug, info, trace, warn};
 
 use crate::clock;
 use crate::frontend::{CallId, ConnectionId, Frontend, Output, Reply, RoundId, StreamId};
+use crate::limiter::Limiter;
 use crate::notes;
 use crate::raft::{Node, OnApply, Options};
 use crate::replica::{Leadership, Replica};
@@ -76,6 +77,8 @@ struct Shell<R> {
     accepts: watch::Sender<bool>,
     /// The last answer of [`Host::why_no_leader`], and its time.
     why_no_leader: tokio::sync::Mutex<Option<(Instant, String)>>,
+    /// What is wrong with the address that this node advertises to clients, as a sentence.
+    address_remark: Mutex<Option<String>>,
     ids: AtomicU64,
 }
 
@@ -84,6 +87,8 @@ struct Inner {
     streams: HashMap<StreamId, Speaker>,
     calls: HashMap<CallId, oneshot::Sender<Reply>>,
     armed_for_ms: Option<u64>,
+    /// For the lines of the log.
+    limiter: Limiter,
 }
 
 /// The channels to the client of a stream.
@@ -227,7 +232,7 @@ impl<R: Replica> Shell<R> {
                 // The send fails if the caller no longer waits.
                 let _ = inner.calls.remove(&call).map(|waits| waits.send(reply));
             }
-            Output::Note(note) => notes::write(&note),
+            Output::Note(note) => notes::write(&note, &mut inner.limiter),
         }
     }
 
@@ -266,6 +271,7 @@ impl<R: Replica> Host<R> {
             streams: HashMap::new(),
             calls: HashMap::new(),
             armed_for_ms: None,
+            limiter: Limiter::default(),
         };
         let shell = Arc::new(Shell {
             inner: Mutex::new(inner),
@@ -274,6 +280,7 @@ impl<R: Replica> Host<R> {
             leads: watch::Sender::new(false),
             accepts: watch::Sender::new(false),
             why_no_leader: tokio::sync::Mutex::default(),
+            address_remark: Mutex::default(),
             ids: AtomicU64::new(1),
         });
         let replica = open(Reports::new(&shell)).await?;
@@ -364,12 +371,20 @@ impl<R: Replica> Host<R> {
         });
     }
 
+    fn tell(&self, leadership: Leadership) {
+        let cluster = self.shell.replica().cluster_id();
+        self.shell.step(|frontend, _| {
+            frontend.belongs_to(cluster);
+            frontend.told(leadership);
+        });
+    }
+
     /// Tells the front end each change once. Returns when the replica has stopped.
     async fn follow_leadership(&self) {
         let mut leadership = self.leadership.lock().await;
         while leadership.changed().await.is_ok() {
             let now = *leadership.borrow_and_update();
-            self.shell.step(|frontend, _| frontend.told(now));
+            self.tell(now);
             if let (Leadership::DoesNotLead { leader: Some(_) }, Some(leader)) = (now, self.shell.replica().leader()) {
                 info!(leader = leader.name, address = leader.address, "another node leads");
             }

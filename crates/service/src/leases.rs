@@ -4,7 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::state::locks::{self, LockName};
-use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, SessionId, sessions};
+use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, SessionId, cluster, sessions};
+
+/// The shortest and the longest step of the wait of a closed cluster.
+pub const CLOSED_STEP_MS_MIN: u64 = 1_000;
+const CLOSED_STEP_MS_MAX: u64 = 60_000;
+
+/// The next step of the wait of a closed cluster: a hundredth of what is left of it, because each step is an entry of the
+/// log. A restart or another leader repeats at most one step.
+fn closed_step_ms(left_ms: u64) -> u64 {
+    (left_ms / 100).clamp(CLOSED_STEP_MS_MIN, CLOSED_STEP_MS_MAX).min(left_ms)
+}
 
 /// The timers of the leader. A process that does not lead has none.
 ///
@@ -29,6 +39,8 @@ pub struct Leases {
     /// Deadlines of waiting acquires; none if `CancelWait` has been proposed.
     waits: BTreeMap<(SessionId, RequestNumber), Option<u64>>,
     delays: BTreeMap<LockName, Delay>,
+    /// How long a closed cluster still grants nothing; 0 if it is open.
+    closed_ms: u64,
     /// The deadlines of all of the above whose commands are not proposed yet.
     timers: BTreeSet<(u64, Timer)>,
 }
@@ -54,6 +66,8 @@ enum Timer {
     Lease(SessionId),
     Wait(SessionId, RequestNumber),
     Delay(LockName),
+    /// A step of the wait of a closed cluster.
+    Closed,
 }
 
 /// The result of a keep-alive.
@@ -84,6 +98,7 @@ impl Leases {
         for (lock, generation, delay_ms) in &pending.delays {
             self.closed(now_ms, lock, *generation, *delay_ms);
         }
+        self.cluster_closed(now_ms, pending.closed_ms.unwrap_or(0));
     }
 
     /// Ends the leadership, and forgets all timers.
@@ -115,6 +130,7 @@ impl Leases {
             Effect::Locks(locks::Effect::LockDelay { ref lock, generation, delay_ms }) => {
                 self.closed(now_ms, lock, generation, delay_ms)
             }
+            Effect::Cluster(cluster::Effect::Closed { left_ms }) => self.cluster_closed(now_ms, left_ms),
             Effect::Locks(locks::Effect::Revoked { .. } | locks::Effect::Forced { .. }) => {}
         }
         true
@@ -152,6 +168,10 @@ impl Leases {
                     delay.deadline_ms = None;
                     locks::Command::EndLockDelay { generation: delay.generation, lock }.into()
                 }),
+                Timer::Closed => {
+                    let (from_ms, to_ms) = (self.closed_ms, self.closed_ms - closed_step_ms(self.closed_ms));
+                    Some(cluster::Command::Waited { from_ms, to_ms }.into())
+                }
             });
         }
         commands
@@ -177,7 +197,7 @@ impl Leases {
                 }
             }
             // `observe` handles the end of a session.
-            Command::Sessions(_) | Command::Locks(_) | Command::Request(_) => {}
+            Command::Sessions(_) | Command::Locks(_) | Command::Request(_) | Command::Cluster(_) => {}
         }
     }
 
@@ -253,6 +273,15 @@ impl Leases {
             self.disarm(before.deadline_ms, Timer::Delay(lock.clone()));
         }
         self.timers.extend(deadline_ms.map(|at_ms| (at_ms, Timer::Delay(lock.clone()))));
+    }
+
+    /// Counts the next step of the wait of a closed cluster, if anything of it is left.
+    fn cluster_closed(&mut self, now_ms: u64, left_ms: u64) {
+        self.closed_ms = left_ms;
+        if left_ms > 0 {
+            let at_ms = now_ms.saturating_add(closed_step_ms(left_ms)).saturating_add(1);
+            self.timers.insert((at_ms, Timer::Closed));
+        }
     }
 
     fn disarm(&mut self, at_ms: Option<u64>, timer: Timer) {

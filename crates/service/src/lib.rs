@@ -3,6 +3,8 @@
 //! is a node of `raft` or a member of a peer group, and `grpc` serves clients.
 
 #[cfg(feature = "server")]
+pub mod backup;
+#[cfg(feature = "server")]
 pub mod clock;
 #[cfg(feature = "server")]
 mod format;
@@ -12,6 +14,8 @@ mod grpc;
 #[cfg(feature = "server")]
 pub mod host;
 pub mod leases;
+#[cfg(feature = "server")]
+mod limiter;
 #[cfg(feature = "server")]
 pub mod listing;
 #[cfg(feature = "server")]

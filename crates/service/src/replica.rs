@@ -3,6 +3,7 @@
 
 use tokio::sync::watch;
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Leader;
 use baton_types::views::{Cluster, Group};
 
@@ -31,6 +32,14 @@ pub trait Replica: Send + Sync + 'static {
 
     fn status(&self) -> Status;
 
+    /// The state, and term and index of its last entry. None for a replica whose state is not to be kept.
+    fn for_backup(&self) -> Option<(State, u64, u64)> {
+        None
+    }
+
+    /// The cluster of the replica, or its peer group. It never changes while the replica leads.
+    fn cluster_id(&self) -> ClusterId;
+
     /// The name of the node; empty if it has none.
     fn name(&self) -> String {
         String::new()
@@ -48,6 +57,17 @@ pub trait Replica: Send + Sync + 'static {
 
     /// The other node that leads the cluster, if this node knows it.
     fn leader(&self) -> Option<Leader> {
+        None
+    }
+
+    /// Why no client may be sent to the address of this member of the cluster, as a sentence. None if nothing speaks
+    /// against it.
+    fn address_remark(&self, _node: u64) -> Option<String> {
+        None
+    }
+
+    /// Where clients reach this node, if other nodes send clients there.
+    fn client_address(&self) -> Option<String> {
         None
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use baton_api::v1::locks_server::LocksServer;
 use baton_api::v1::members_server::MembersServer;
+use baton_api::v1::proofs_server::ProofsServer;
 use baton_types::limits::ServerLimits;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -20,11 +21,11 @@ use tonic_health::server::HealthReporter;
 use tracing::warn;
 
 use crate::grpc::{
-    BoundFrames, CARRIED_MAX, Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, REQUEST_TIME_MAX, ReadRequests,
-    accept,
+    BoundFrames, CARRIED_MAX, Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, GrpcProofs, REQUEST_TIME_MAX,
+    ReadRequests, accept, watch_own_address,
 };
 use crate::host::{Ended, Host};
-use crate::raft::{Node, Timing};
+use crate::raft::{Anew, Node, Timing, Wishes};
 use crate::replica::{Leadership, Replica};
 use crate::store::OpenError;
 use opening::Begins;
@@ -41,6 +42,10 @@ pub struct Options {
     pub limits: ServerLimits,
     /// How other nodes reach this one. None: the node is alone.
     pub peers: Option<PeerOptions>,
+    /// What the node wants of its cluster.
+    pub wishes: Wishes,
+    /// The node leaves its cluster, and begins another one with its data, alone.
+    pub anew: Option<Anew>,
 }
 
 /// How a node reaches the other nodes of its cluster, and they reach it.
@@ -197,6 +202,7 @@ impl<R: Replica> Server<R> {
             .add_service(health_service)
             .add_service(LocksServer::new(GrpcLocks::new(host.clone())))
             .add_service(MembersServer::new(GrpcMembers::new(host.clone())))
+            .add_service(ProofsServer::new(GrpcProofs::new(host.clone())))
             .serve_with_incoming_shutdown(
                 accept(listener, places, connections_max, stopping.clone()),
                 stopping.clone().cancelled_owned(),
@@ -217,6 +223,7 @@ impl<R: Replica> Server<R> {
             ended = host.run() => Ok(Some(ended)),
             why = opening::refused(begins) => Err(ServeError::Refused(why)),
             () = report_health(&host, &health) => Ok(None),
+            () = watch_own_address(&host) => Ok(None),
         };
         let failure = host.shutdown().await;
         match (ended?.or(failure.map(Ended::Failed)), data) {
@@ -237,22 +244,45 @@ async fn end_health<R: Replica>(mut health: HealthReporter) {
     }
 }
 
+/// How often a follower looks whether its leader has space.
+const LEADER_EVERY: Duration = Duration::from_secs(2);
+
 /// Reports through gRPC's health service whether this node serves: it leads and has space for new sessions and acquires, or
-/// it knows a leader to carry its clients to. Returns only when the node is gone.
+/// it knows a leader with space to carry its clients to. Returns only when the node is gone.
 async fn report_health<R: Replica>(host: &Host<R>, health: &HealthReporter) {
     let (mut accepts, mut leadership) = (host.accepts(), host.leadership());
+    let (mut full_leader, mut told) = (None, None);
     loop {
-        let follows = matches!(*leadership.borrow_and_update(), Leadership::DoesNotLead { leader: Some(_) });
-        match *accepts.borrow_and_update() || follows {
-            true => health.set_serving::<LocksServer<GrpcLocks<R>>>().await,
-            false => health.set_not_serving::<LocksServer<GrpcLocks<R>>>().await,
+        let leader = match *leadership.borrow_and_update() {
+            Leadership::DoesNotLead { leader } => leader,
+            Leadership::Leads { .. } => None,
+        };
+        let follows = leader.is_some() && leader != full_leader;
+        let serves = *accepts.borrow_and_update() || follows;
+        if told.replace(serves) != Some(serves) {
+            match serves {
+                true => health.set_serving::<LocksServer<GrpcLocks<R>>>().await,
+                false => health.set_not_serving::<LocksServer<GrpcLocks<R>>>().await,
+            }
         }
         let changed = tokio::select! {
             changed = accepts.changed() => changed,
             changed = leadership.changed() => changed,
+            full = look_at(host, leader) => {
+                full_leader = full;
+                Ok(())
+            }
         };
         if changed.is_err() {
             return;
         }
     }
+}
+
+/// Waits a while. Returns the leader of this node if it has too little space.
+async fn look_at<R: Replica>(host: &Host<R>, leader: Option<u64>) -> Option<u64> {
+    let Some(leader) = leader else { return std::future::pending().await };
+    tokio::time::sleep(LEADER_EVERY).await;
+    let cluster = host.cluster().await?;
+    cluster.members.iter().any(|member| member.id == leader && member.low_space).then_some(leader)
 }

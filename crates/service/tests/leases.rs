@@ -1,6 +1,7 @@
 //! The leader's timers: one test for each rule about sessions, leases and time.
 
 use baton_service::leases::{KeepAlive, Leases};
+use baton_service::state::cluster;
 use baton_service::state::locks::Command::{CancelWait, EndLockDelay};
 use baton_service::state::locks::Effect::{LockDelay, Waits};
 use baton_service::state::locks::{self, Acquire, Answer, Mode};
@@ -208,4 +209,33 @@ fn a_new_leader_takes_up_the_timers_of_the_state() {
     assert_eq!(told, [(300, cancel), (10_001, expire(A)), (10_001, expire(B)), (10_702, end)]);
     assert_eq!(state.pending_timers(), PendingTimers::default());
     assert_eq!(leases, leading(&[]));
+}
+
+/// Each step of the wait of a closed cluster is an entry of the log. A long wait has fewer of them than seconds.
+#[test]
+fn the_wait_of_a_closed_cluster_is_counted_in_steps_that_are_a_hundredth_of_what_is_left() {
+    let steps = |closed_ms: u64| {
+        let mut leases = Leases::default();
+        leases.lead(0, 1, &PendingTimers { closed_ms: Some(closed_ms), ..PendingTimers::default() });
+        let (mut left_ms, mut steps) = (closed_ms, Vec::new());
+        while let Some(at_ms) = leases.next_wake() {
+            assert_eq!(leases.due(at_ms - 1), []);
+            let due = leases.due(at_ms);
+            let [Command::Cluster(cluster::Command::Waited { from_ms, to_ms })] = due[..] else { panic!("{due:?}") };
+            assert!(from_ms == left_ms && to_ms < from_ms, "{due:?}");
+            steps.push(from_ms - to_ms);
+            left_ms = to_ms;
+            assert!(leases.observe(at_ms, &Effect::Cluster(cluster::Effect::Closed { left_ms })));
+            assert!(at_ms >= closed_ms - left_ms, "the wait is never shorter");
+        }
+        assert_eq!(left_ms, 0);
+        steps
+    };
+    assert_eq!(steps(2_500), [1_000, 1_000, 500]);
+    let (minutes, day) = (steps(600_000), steps(86_400_000));
+    assert_eq!(
+        (minutes[0], day[0], day.last().copied()),
+        (6_000, 60_000, day.last().copied().filter(|ms| *ms <= 1_000))
+    );
+    assert!(minutes.len() < 300 && day.len() < 2_000, "{} {}", minutes.len(), day.len());
 }

@@ -1,6 +1,7 @@
 //! The frames that a client and the service exchange on the stream of a session. Requests are pipelined. Answers carry
 //! the number of their request, and come in any order.
 
+use crate::cluster_id::ClusterId;
 use crate::limits::SECRET_BYTES;
 
 /// Proves that a client may resume the session. Only the client that began the session knows it.
@@ -66,6 +67,8 @@ pub struct Open {
     pub resume: bool,
     /// None from a client older than 0.2.0.
     pub secret: Option<Secret>,
+    /// The cluster that the session is meant for. Another one refuses it. None: whichever is asked.
+    pub cluster: Option<ClusterId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +135,8 @@ pub enum ToClient {
         session: u64,
         /// How long the session lives after its last keep-alive.
         ttl_ms: u64,
+        /// The cluster that the session belongs to. None from an older server.
+        cluster: Option<ClusterId>,
     },
     /// Acknowledges a keep-alive.
     Alive {
@@ -161,6 +166,8 @@ pub enum ToClient {
         acquire: u64,
         why: Hopeless,
     },
+    /// The server belongs to this cluster, and the Open is meant for another one. The session is neither begun nor ended.
+    OtherCluster { cluster: ClusterId },
     /// The server is a follower, and carries the stream to this leader. Only the first frame of a stream can be this one.
     Leader(Leader),
 }
@@ -172,6 +179,8 @@ pub struct Leader {
     pub name: String,
     /// Where clients reach it, host:port.
     pub address: String,
+    /// The cluster. None from an older server.
+    pub cluster: Option<ClusterId>,
 }
 
 /// Why a wait has no hope for now.

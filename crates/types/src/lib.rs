@@ -1,5 +1,7 @@
 //! The plain types that client, server and command line of the lock service share: no transport, no I/O.
 //!
+//! - [`cluster_id`]: the id of a cluster.
+//! - [`durations`]: durations as text.
 //! - [`frames`]: the frames on the stream of a session.
 //! - [`views`]: what the service shows to people.
 //! - [`limits`]: every limit and default.
@@ -7,6 +9,8 @@
 //!
 //! **Architecture invariant: this crate knows no transport.** Each transport converts its own messages to these types.
 
+pub mod cluster_id;
+pub mod durations;
 pub mod frames;
 pub mod limits;
 pub mod name;

@@ -11,6 +11,8 @@ pub const ADDRESS: &str = "127.0.0.1:7420";
 pub const TTL_MS_MIN: u64 = 1_000;
 /// The longest TTL of a session: a day.
 pub const TTL_MS_MAX: u64 = 86_400_000;
+/// The longest TTL of the sessions of a new cluster, unless `--max-ttl` says otherwise: 10 minutes.
+pub const TTL_MS_MAX_OF_NEW: u64 = 600_000;
 /// The default TTL of a session.
 pub const TTL_MS: u64 = 10_000;
 
@@ -22,6 +24,15 @@ pub const LABEL_BYTES_MAX: usize = 256;
 pub const HOST_BYTES_MAX: usize = 256;
 /// The length of a session's secret, in bytes.
 pub const SECRET_BYTES: usize = 32;
+
+/// Fences stay below this. JavaScript, Lua and many readers of JSON keep numbers as floating-point, and lose digits from
+/// here on.
+pub const FENCE_END: u64 = 1 << 53;
+/// The highest fence at which a cluster can be told to go on. As many fences are left above it.
+pub const FENCE_FROM_MAX: u64 = 1 << 52;
+/// The highest fence at which a cluster can begin anew. It is above the one before, so that a cluster of that one can
+/// still begin anew, and 2^51 fences are left above it.
+pub const FENCE_ANEW_MAX: u64 = FENCE_END - (1 << 51);
 
 pub const PERMITS_MAX: u32 = 1_000_000;
 /// An hour.
@@ -57,11 +68,19 @@ pub struct ServerLimits {
     pub holds: usize,
     /// Streams of one connection.
     pub streams: usize,
+    /// The longest TTL of a session, in milliseconds.
+    pub ttl_ms_max: u64,
 }
 
 impl ServerLimits {
-    pub const DEFAULT: Self =
-        ServerLimits { sessions: 100_000, locks: 4_000_000, waiters: 100_000, holds: 1_000_000, streams: 1_000 };
+    pub const DEFAULT: Self = ServerLimits {
+        sessions: 100_000,
+        locks: 4_000_000,
+        waiters: 100_000,
+        holds: 1_000_000,
+        streams: 1_000,
+        ttl_ms_max: TTL_MS_MAX,
+    };
 }
 
 impl Default for ServerLimits {

@@ -1,6 +1,7 @@
 //! What the service shows to people: locks, sessions, and the status of a server. Times of day are milliseconds since
 //! 1970.
 
+use crate::cluster_id::ClusterId;
 use crate::frames::Mode;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +116,14 @@ pub struct Status {
     pub cluster: Option<Cluster>,
     /// The name of the node, also before it is a member of a cluster. Empty if it has none.
     pub name: String,
+    /// The cluster of the server, or its peer group. None from an older server.
+    pub cluster_id: Option<ClusterId>,
+    /// What is wrong with the address that the node advertises to clients, as a sentence. Empty if nothing is.
+    pub address_remark: String,
+    /// How long the cluster still grants nothing, because it began anew and leases of before may still run; 0 if it does.
+    pub closed_ms: u64,
+    /// The longest TTL of the sessions that begin; 0 from an older server, and from a member of a peer group.
+    pub max_ttl_ms: u64,
 }
 
 /// A cluster, as one of its nodes sees it.

@@ -1,4 +1,4 @@
-//! The server of this checkout beside that of another one. Both take turns at every figure, each as short as a second, so that
+//! The server of this checkout, or a cluster of three, beside that of another one. Both take turns at every figure, each as short as a second, so that
 //! whatever else the machine does hits both alike. The median of the ratios of all turns counts.
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::process::{Scratch, Server};
 use super::service::{self, ONE_CLIENT_TURN, ONE_LOCK_TURN, OWN_LOCKS_TURN};
-use super::{builds, figure};
+use super::{builds, cluster, figure};
 
 /// Each run starts both servers anew.
 const RUNS: usize = 5;
@@ -20,8 +20,13 @@ enum Better {
     Less,
 }
 
-/// What is measured in each run, in this order.
-const FIGURES: [(&str, Better); 6] = [
+/// A figure that both servers reach, and which way round it is good.
+type Figure = (&'static str, Better);
+/// Of each figure, what this checkout and the other one reached in each turn.
+type Turns = Vec<Vec<[f64; 2]>>;
+
+/// The figures of a server that is alone, in the order in which each run measures them.
+const SERVICE: &[Figure] = &[
     ("serve, an empty node: ms until it is ready", Better::Less),
     ("one client, own lock: acquire+release/s", Better::More),
     ("64 clients, own locks: acquire+release/s", Better::More),
@@ -30,11 +35,23 @@ const FIGURES: [(&str, Better); 6] = [
     ("restart with 100,000 held locks: s", Better::Less),
 ];
 
-/// Of each figure, what this checkout and the other one reached in each turn.
-type Turns = [Vec<[f64; 2]>; FIGURES.len()];
+/// Compares one server of this checkout with one of the checkout in `folder`.
+pub fn service(folder: &Path) -> Result<(), String> {
+    run(folder, SERVICE, service_turns)
+}
 
-/// Builds both, measures both and prints the table.
-pub fn run(folder: &Path) -> Result<(), String> {
+/// Compares clusters of three nodes.
+pub fn cluster(folder: &Path) -> Result<(), String> {
+    let figures = cluster::LOADS.map(|(name, ..)| (name, Better::More));
+    run(folder, &figures, cluster_turns)
+}
+
+/// Builds both, measures both with `measure` in each run, and prints the table.
+fn run(
+    folder: &Path,
+    figures: &[Figure],
+    measure: fn([&Path; 2], &Path, &Path) -> Result<Turns, String>,
+) -> Result<(), String> {
     let other = fs::canonicalize(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let theirs = builds::theirs(&other)?;
     let (ours, load) = (builds::ours()?, builds::load()?);
@@ -45,7 +62,7 @@ pub fn run(folder: &Path) -> Result<(), String> {
         ));
     }
     let scratch = Scratch::new(&std::env::temp_dir())?;
-    let mut turns = Turns::default();
+    let mut turns: Turns = vec![Vec::new(); figures.len()];
     for run in 0..RUNS {
         eprintln!("xtask: run {} of {RUNS}", run + 1);
         let folder = scratch.path().join(run.to_string());
@@ -55,14 +72,23 @@ pub fn run(folder: &Path) -> Result<(), String> {
     }
     let title = format!("medians of {} turns (memory: {RUNS})", RUNS * TURNS);
     println!("{title:62} {:>12} {:>12} {:>8}  the middle half of the ratios", "this", "other", "ratio");
-    for ((name, better), turns) in FIGURES.into_iter().zip(&turns) {
-        println!("{}", line(name, turns, better));
+    for ((name, better), turns) in figures.iter().zip(&turns) {
+        println!("{}", line(name, turns, *better));
     }
     Ok(())
 }
 
+/// Measures the loads of both clusters. Both run all the time; the one whose turn it is not has nothing to do.
+fn cluster_turns(bins: [&Path; 2], load: &Path, folder: &Path) -> Result<Turns, String> {
+    let start = |whose: usize| cluster::start_baton(bins[whose], &folder.join(whose.to_string()));
+    let clusters = [start(0)?, start(1)?];
+    let turns =
+        |(_, args, _): (_, &[&str], _)| take_turns(|whose| cluster::pairs_per_s(load, &clusters[whose].server, args));
+    cluster::LOADS.into_iter().map(turns).collect()
+}
+
 /// Measures every figure of both servers, in this folder.
-fn measure(bins: [&Path; 2], load: &Path, folder: &Path) -> Result<Turns, String> {
+fn service_turns(bins: [&Path; 2], load: &Path, folder: &Path) -> Result<Turns, String> {
     let data = |name: &str, whose: usize| folder.join(format!("{name}-{whose}"));
     let start = |name: &str, whose: usize| Server::start(bins[whose], &data(name, whose));
     let mut empty = 0;
@@ -78,7 +104,7 @@ fn measure(bins: [&Path; 2], load: &Path, folder: &Path) -> Result<Turns, String
     let mut holding = [hold(0)?, hold(1)?];
     let held_mib = vec![[holding[0].server.process.resident_mib()?, holding[1].server.process.resident_mib()?]];
     let restart_s = take_turns(|whose| holding[whose].restart().map(|server| server.ready_s))?;
-    Ok([ready_ms, one_client, own_locks, one_lock, held_mib, restart_s])
+    Ok(vec![ready_ms, one_client, own_locks, one_lock, held_mib, restart_s])
 }
 
 /// Both servers take turns. Neither is always the one that goes first.

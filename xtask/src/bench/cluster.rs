@@ -20,7 +20,7 @@ const START_MAX: Duration = Duration::from_secs(30);
 const LOAD_MAX: Duration = Duration::from_secs(120);
 
 /// The loads, and how many times the speed of etcd is asked for.
-const LOADS: [(&str, &[&str], f64); 3] = [
+pub const LOADS: [(&str, &[&str], f64); 3] = [
     ("3 nodes, one client, own lock: acquire+release/s", ONE_CLIENT_TURN, 1.5),
     ("3 nodes, 64 clients, own locks: acquire+release/s", OWN_LOCKS_TURN, 3.0),
     ("3 nodes, 16 clients, one lock: handovers/s", ONE_LOCK_TURN, 6.0),
@@ -64,18 +64,18 @@ pub fn run() -> Result<(), String> {
 }
 
 /// A service that runs, and what the load generator calls it.
-struct Service {
-    server: String,
+pub struct Service {
+    pub server: String,
     _nodes: Vec<Process>,
 }
 
-fn pairs_per_s(load: &Path, server: &str, args: &[&str]) -> Result<f64, String> {
+pub fn pairs_per_s(load: &Path, server: &str, args: &[&str]) -> Result<f64, String> {
     let mut process = Process::start(&format!("load {server}"), Command::new(load).arg(server).args(args))?;
     let report = process.json(LOAD_MAX)?;
     report["pairs_per_s"].as_f64().ok_or_else(|| "the load reports no pairs_per_s".to_owned())
 }
 
-fn start_baton(baton: &Path, folder: &Path) -> Result<Service, String> {
+pub fn start_baton(baton: &Path, folder: &Path) -> Result<Service, String> {
     let (clients, peers) = (ports()?, ports()?);
     let name = |node: usize| ["a", "b", "c"][node];
     let list: Vec<String> = (0..NODES).map(|node| format!("{}={}", name(node), peers[node])).collect();

@@ -106,7 +106,8 @@ impl Server {
 
     fn launch(baton: &Path, data: &Path, address: &str, options: &[&str]) -> Result<Server, String> {
         let mut command = Command::new(baton);
-        command.arg("serve").arg("--data").arg(data).args(["--listen", address]).args(options);
+        // The lines that tell who leads would hide the figures.
+        command.args(["serve", "--log", "error"]).arg("--data").arg(data).args(["--listen", address]).args(options);
         let start = Instant::now();
         let mut process = Process::start(&format!("the server {}", baton.display()), &mut command)?;
         process.line(READY_MAX).map_err(|reason| format!("a server does not start: {reason}"))?;

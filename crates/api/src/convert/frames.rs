@@ -1,5 +1,6 @@
 //! Converts the frames on the stream of a session.
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{
     Acquire, Answer, CancelOutcome, EndReason, Hopeless, Leader, Malformed, Mode, Open, Operation, Part, Refusal,
     Refused, Request, Secret, ToClient, ToServer, Wait,
@@ -23,7 +24,7 @@ pub fn from_client(frame: v1::ClientFrame) -> Result<ToServer, Malformed> {
 }
 
 fn open(open: v1::Open) -> Result<Open, Malformed> {
-    let v1::Open { session, ttl_ms, label, host, pid, resume, secret, attempt } = open;
+    let v1::Open { session, ttl_ms, label, host, pid, resume, secret, attempt, cluster_id } = open;
     let secret = match secret.len() {
         0 => None,
         bytes => Some(Secret(secret.try_into().map_err(|_| Malformed {
@@ -31,7 +32,8 @@ fn open(open: v1::Open) -> Result<Open, Malformed> {
             what: format!("the secret of a session has {bytes} bytes; it must have {SECRET_BYTES}, or none"),
         })?)),
     };
-    Ok(Open { session, attempt, ttl_ms, label, host, pid, resume, secret })
+    let cluster = ClusterId::new(cluster_id);
+    Ok(Open { session, attempt, ttl_ms, label, host, pid, resume, secret, cluster })
 }
 
 fn request(request: v1::Request) -> Result<Request, &'static str> {
@@ -66,9 +68,11 @@ pub fn mode(mode: v1::Mode, permits: u32) -> Option<Mode> {
 /// Used by the client.
 pub fn to_server(said: ToServer) -> v1::ClientFrame {
     let frame = match said {
-        ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret }) => {
+        ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret, cluster }) => {
             let secret = secret.map_or_else(Vec::new, |Secret(bytes)| bytes.to_vec());
-            client_frame::Frame::Open(v1::Open { session, ttl_ms, label, host, pid, resume, secret, attempt })
+            let cluster_id = ClusterId::to_wire(cluster);
+            let open = v1::Open { session, ttl_ms, label, host, pid, resume, secret, attempt, cluster_id };
+            client_frame::Frame::Open(open)
         }
         ToServer::KeepAlive { number } => client_frame::Frame::KeepAlive(v1::KeepAlive { number }),
         ToServer::Request(Request { number, seen, missing, operation }) => {
@@ -111,7 +115,9 @@ pub(super) fn mode_to_wire(mode: Mode) -> v1::Mode {
 /// Used by the server.
 pub fn to_client(said: ToClient) -> v1::ServerFrame {
     let frame = match said {
-        ToClient::Opened { session, ttl_ms } => server_frame::Frame::Opened(v1::Opened { session, ttl_ms }),
+        ToClient::Opened { session, ttl_ms, cluster } => {
+            server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id: ClusterId::to_wire(cluster) })
+        }
         ToClient::Alive { number } => server_frame::Frame::Alive(v1::Alive { number }),
         ToClient::Answer { number, answer } => {
             let answer = Some(answer_to_wire(answer));
@@ -124,8 +130,11 @@ pub fn to_client(said: ToClient) -> v1::ServerFrame {
         ToClient::Hopeless { acquire, why: Hopeless { process, message } } => {
             server_frame::Frame::Hopeless(v1::Hopeless { acquire, process, message })
         }
-        ToClient::Leader(Leader { node, name, address }) => {
-            server_frame::Frame::Leader(v1::Leader { node, name, address })
+        ToClient::Leader(Leader { node, name, address, cluster }) => {
+            server_frame::Frame::Leader(v1::Leader { node, name, address, cluster_id: ClusterId::to_wire(cluster) })
+        }
+        ToClient::OtherCluster { cluster } => {
+            server_frame::Frame::OtherCluster(v1::OtherCluster { cluster_id: cluster.get() })
         }
     };
     v1::ServerFrame { frame: Some(frame) }
@@ -210,7 +219,9 @@ fn reason_to_wire(reason: EndReason) -> v1::ended::Reason {
 /// Used by the client. None if a newer service sends a frame that this client does not understand.
 pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
     Some(match frame.frame? {
-        server_frame::Frame::Opened(v1::Opened { session, ttl_ms }) => ToClient::Opened { session, ttl_ms },
+        server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id }) => {
+            ToClient::Opened { session, ttl_ms, cluster: ClusterId::new(cluster_id) }
+        }
         server_frame::Frame::Alive(v1::Alive { number }) => ToClient::Alive { number },
         server_frame::Frame::Answer(v1::Answer { number, answer }) => {
             ToClient::Answer { number, answer: answer_from_wire(answer) }
@@ -232,8 +243,11 @@ pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
         server_frame::Frame::Hopeless(v1::Hopeless { acquire, process, message }) => {
             ToClient::Hopeless { acquire, why: Hopeless { process, message } }
         }
-        server_frame::Frame::Leader(v1::Leader { node, name, address }) => {
-            ToClient::Leader(Leader { node, name, address })
+        server_frame::Frame::Leader(v1::Leader { node, name, address, cluster_id }) => {
+            ToClient::Leader(Leader { node, name, address, cluster: ClusterId::new(cluster_id) })
+        }
+        server_frame::Frame::OtherCluster(v1::OtherCluster { cluster_id }) => {
+            ToClient::OtherCluster { cluster: ClusterId::new(cluster_id)? }
         }
     })
 }

@@ -1,5 +1,6 @@
 //! Every frame survives the conversion to the wire and back, and invalid messages get an error.
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{
     Acquire, Answer, CancelOutcome, EndReason, Hopeless, Leader, Mode, Open, Operation, Part, Refusal, Refused,
     Request, Secret, ToClient, ToServer, Wait,
@@ -20,8 +21,18 @@ fn acquire(mode: Mode) -> Operation {
 fn the_service_hears_what_a_client_says() {
     let secret = Some(Secret([7; 32]));
     let (label, host) = ("l".to_owned(), "h".to_owned());
-    let open = Open { session: 1, attempt: 2, ttl_ms: 3, label, host, pid: 4, resume: true, secret };
-    let without = Open { secret: None, resume: false, ..open.clone() };
+    let open = Open {
+        session: 1,
+        attempt: 2,
+        ttl_ms: 3,
+        label,
+        host,
+        pid: 4,
+        resume: true,
+        secret,
+        cluster: ClusterId::new(5),
+    };
+    let without = Open { secret: None, resume: false, cluster: None, ..open.clone() };
     let mut said = vec![ToServer::Open(open), ToServer::Open(without), ToServer::KeepAlive { number: 5 }];
     let modes = [Mode::Exclusive, Mode::Shared, Mode::Permit { of: 3 }];
     let operations = modes.map(acquire).into_iter().chain([
@@ -72,10 +83,13 @@ fn a_client_hears_what_the_service_says() {
     let answers = answers.chain(outcomes).chain(refusals.map(refused));
     let mut said: Vec<ToClient> = answers.map(|answer| ToClient::Answer { number: 3, answer }).collect();
     said.extend(reasons.map(|reason| ToClient::Ended { reason, message: "m".to_owned() }));
-    said.push(ToClient::Opened { session: 1, ttl_ms: 2 });
+    for cluster in [None, ClusterId::new(u64::MAX)] {
+        said.push(ToClient::Opened { session: 1, ttl_ms: 2, cluster });
+        said.push(ToClient::Leader(Leader { node: 1, name: "n".to_owned(), address: "a".to_owned(), cluster }));
+    }
+    said.push(ToClient::OtherCluster { cluster: ClusterId::MIN });
     said.push(ToClient::Alive { number: 1 });
     said.push(ToClient::Revoked { acquire: 1 });
-    said.push(ToClient::Leader(Leader { node: 1, name: "n".to_owned(), address: "a".to_owned() }));
     said.push(ToClient::Hopeless { acquire: 1, why: Hopeless { process: 2, message: "m".to_owned() } });
     for said in said {
         assert_eq!(from_server(to_client(said.clone())), Some(said));
@@ -128,12 +142,16 @@ fn people_see_what_the_service_shows() {
         group: None,
         cluster: None,
         name: "a".to_owned(),
+        cluster_id: ClusterId::new(10),
+        address_remark: "r".to_owned(),
+        closed_ms: 11,
+        max_ttl_ms: 12,
     };
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
     let peers = vec![Peer { id: 1, connected: true, not_heard_ms: 2, backlog_bytes: 3 }];
     let (algorithm, variant) = ("raymond".to_owned(), "k-ary:3".to_owned());
     let group = Some(Group { algorithm, variant, member: 1, members: 2, serves: true, names: 4, names_max: 5, peers });
-    let status = Status { group, cluster: Some(cluster()), ..status };
+    let status = Status { group, cluster: Some(cluster()), cluster_id: None, ..status };
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
 }
 

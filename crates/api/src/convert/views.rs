@@ -1,5 +1,6 @@
 //! Converts the views that the service shows to people.
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::views::{
     Cluster, Group, Holder, HowEnded, Joining, Lock, Member, Past, Peer, Session, Status, Waiter,
 };
@@ -124,6 +125,10 @@ impl From<Status> for v1::GetStatusResponse {
             group: status.group.map(Into::into),
             cluster: status.cluster.map(Into::into),
             name: status.name,
+            cluster_id: ClusterId::to_wire(status.cluster_id),
+            address_remark: status.address_remark,
+            closed_ms: status.closed_ms,
+            max_ttl_ms: status.max_ttl_ms,
         }
     }
 }
@@ -146,6 +151,10 @@ impl From<v1::GetStatusResponse> for Status {
             group: status.group.map(Into::into),
             cluster: status.cluster.map(Into::into),
             name: status.name,
+            cluster_id: ClusterId::new(status.cluster_id),
+            address_remark: status.address_remark,
+            closed_ms: status.closed_ms,
+            max_ttl_ms: status.max_ttl_ms,
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use super::view::{Cluster, Member, whole};
 use crate::output::shown;
-use crate::view::{Status, size};
+use crate::view::{Status, duration, size};
 
 /// Fails with a sentence that says why no lock may be granted now, or soon.
 pub fn check(status: &Status) -> Result<(), String> {
-    match (&status.group, &status.cluster) {
+    let verdict = match (&status.group, &status.cluster) {
         (Some(group), _) if !group.serves => Err("the member that answers does not serve".to_owned()),
         (Some(_), _) => Ok(()),
-        (None, Some(cluster)) => check_cluster(cluster),
+        (None, Some(cluster)) => check_cluster(cluster).and_then(|()| check_way(status, cluster)),
         (None, None) if status.role != "leader" => {
             Err(format!("the server is no leader, but a {}", shown(&status.role)))
         }
@@ -17,7 +17,18 @@ pub fn check(status: &Status) -> Result<(), String> {
             Err(format!("the server has too little free space{}", free(status.free_bytes)))
         }
         (None, None) => Ok(()),
-    }
+    };
+    verdict.and_then(|()| check_open(status.closed_ms))
+}
+
+fn check_open(closed_ms: Option<u64>) -> Result<(), String> {
+    let closed = closed_ms.map(|left_ms| {
+        let left = duration(left_ms);
+        format!(
+            "no lock is granted for another {left}, because the cluster began anew and leases of before may still run"
+        )
+    });
+    closed.map_or(Ok(()), Err)
 }
 
 fn check_cluster(cluster: &Cluster) -> Result<(), String> {
@@ -27,7 +38,7 @@ fn check_cluster(cluster: &Cluster) -> Result<(), String> {
         return Err(format!("there is no leader: {}", whole(why)));
     };
     let name = shown(&leader.name);
-    if leader.says.as_ref().is_none_or(|says| says.role != "leader") {
+    if leader.says.as_ref().is_none_or(|says| says.role != "leader" || says.leader != Some(leader.id)) {
         return Err(format!("{name} leads, as far as the answering node knows, but does not confirm that"));
     }
     let voters: Vec<&Member> = cluster.members.iter().filter(|member| member.voter).collect();
@@ -45,6 +56,20 @@ fn check_cluster(cluster: &Cluster) -> Result<(), String> {
     match following.len() - low.len() < needed {
         true => Err(format!("too few voters have enough free space: {} have too little", low.join(", "))),
         false => Ok(()),
+    }
+}
+
+/// Fails if the answering node sends its clients to a stranger: it advertises the same address as the leader, and another
+/// server answers there.
+fn check_way(status: &Status, cluster: &Cluster) -> Result<(), String> {
+    let find = |id| cluster.members.iter().find(|member| Some(member.id) == id);
+    let (Some(own), Some(leader)) = (find(Some(status.node)), find(cluster.leader)) else { return Ok(()) };
+    match &status.address_remark {
+        Some(remark) if own.id != leader.id && own.address == leader.address => {
+            let (own, leader) = (shown(&own.name), shown(&leader.name));
+            Err(format!("{own} reaches {leader}, which leads, for no client: {}", whole(remark)))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -90,11 +115,40 @@ mod tests {
         assert_eq!(no_leader, "there is no leader: it waits for b");
         let gone = says(|seen| silent(&mut seen.members[0]));
         assert_eq!(gone, "a leads, as far as the answering node knows, but does not confirm that");
+        let unconfirmed = says(|seen| seen.members[0].leader = None);
+        assert_eq!(unconfirmed, gone, "it says that it leads, and no majority confirms it");
         let alone = says(|seen| seen.members[1..].iter_mut().for_each(silent));
         assert_eq!(alone, "1 of 3 voters answer and follow a, and 2 are needed");
         assert_eq!(says(|seen| seen.members[0].low_space = true), "a, which leads, has too little free space: 1.0 MiB");
         let low = says(|seen| seen.members[1..].iter_mut().for_each(|member| member.low_space = true));
         assert_eq!(low, "too few voters have enough free space: b, c have too little");
+    }
+
+    #[test]
+    fn a_cluster_that_began_anew_is_not_well_until_it_grants_locks() {
+        let says =
+            |closed_ms| check(&Status::from(views::Status { role: "leader".into(), closed_ms, ..Default::default() }));
+        let left = "no lock is granted for another 10 min 0 s, because the cluster began anew and leases of before may still \
+                    run";
+        assert_eq!((says(600_000), says(0)), (Err(left.to_owned()), Ok(())));
+    }
+
+    #[test]
+    fn a_follower_that_finds_a_stranger_at_the_address_of_the_leader_is_not_well() {
+        let says = |node, leads_at: &str| {
+            let at = |address: &str, member| views::Member { client_address: address.into(), ..member };
+            let members = vec![at(leads_at, member(1, "a", true)), at("h:9", member(2, "b", false))];
+            let cluster = Some(views::Cluster { leader: Some(1), members, ..Default::default() });
+            let address_remark = "another server answers at h:9".to_owned();
+            check(&Status::from(views::Status { node, cluster, address_remark, ..Default::default() }))
+        };
+        let told = "b reaches a, which leads, for no client: another server answers at h:9";
+        assert_eq!(says(2, "h:9"), Err(told.to_owned()));
+        assert_eq!(
+            (says(1, "h:9"), says(2, "h:8")),
+            (Ok(()), Ok(())),
+            "clients of a are served there, or at its own address"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_client::{AcquireError, Client, Guard, Loss, OpenError, Owner, Refusal, Session, SessionBuilder};
@@ -102,12 +103,12 @@ pub async fn acquire(
         None => Owner::new(),
     };
     let owner = owner.map_err(failed)?;
-    let mut told = wanted.quiet;
+    let (mut told, hopeless) = (wanted.quiet, Arc::new(hopeless::Reporter::default()));
     loop {
-        match attempt(wanted, client, session, &owner, time).await {
+        match attempt(wanted, client, session, (&owner, &hopeless), time).await {
             Ok(guard) => return Ok(Some(guard)),
             Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => {
-                tell_holder(wanted, client, session, "is not free").await;
+                tell_holder(wanted, client, session, "is not free", None).await;
                 return Ok(None);
             }
             Err(AcquireError::TimedOut { .. }) => break,
@@ -130,7 +131,7 @@ pub async fn acquire(
     }
     let within = wanted.timeout.filter(|timeout| !timeout.is_zero());
     let within = within.map_or_else(|| "at once".to_owned(), |time| format!("within {}", view::duration(millis(time))));
-    tell_holder(wanted, client, session, &format!("was not granted {within}")).await;
+    tell_holder(wanted, client, session, &format!("was not granted {within}"), hopeless.recent()).await;
     Ok(None)
 }
 
@@ -161,12 +162,12 @@ async fn attempt(
     wanted: &Wanted<'_>,
     client: &Client,
     session: &Session,
-    owner: &Owner,
+    (owner, hopeless): (&Owner, &Arc<hopeless::Reporter>),
     time: &Time,
 ) -> Result<Guard, AcquireError> {
-    let hopeless = hopeless::Reporter::default();
+    let (hopeless, waits) = (Arc::clone(hopeless), time.waits());
     let acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay).owner(owner);
-    let acquire = acquire.on_hopeless(move |why| hopeless.report(why));
+    let acquire = acquire.on_hopeless(move |why| hopeless.report(why, waits));
     let acquired = async {
         let Some(wait) = time.to_wait() else { return acquire.acquire().await };
         // With -n the server should answer at once, but it may be silent. So the answer has a time limit, too.
@@ -180,13 +181,13 @@ async fn attempt(
     }
 }
 
-/// Says that the lock was not acquired, and who holds it.
-async fn tell_holder(wanted: &Wanted<'_>, client: &Client, session: &Session, what: &str) {
+/// Says that the lock was not acquired, and who holds it, or else why the group cannot grant it.
+async fn tell_holder(wanted: &Wanted<'_>, client: &Client, session: &Session, what: &str, in_vain: Option<String>) {
     if wanted.quiet {
         return;
     }
     // Do not ask a server that is away.
-    let holder = if session.trouble().is_none() { waiting::holder(client, &wanted.name).await } else { None };
+    let holder = if session.trouble().is_none() { waiting::holder(client, &wanted.name, in_vain).await } else { None };
     let holder = holder.map(|holder| format!(": {holder}")).unwrap_or_default();
     warn(format_args!("the lock {} {what}{holder}", waiting::named(&wanted.name)));
 }
@@ -196,6 +197,11 @@ fn failure(wanted: &Wanted<'_>, session: &Session, error: AcquireError) -> Failu
         AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer | Refusal::Unsupported, .. }
         | AcquireError::InvalidName(_) => Failure::bad_input(error),
         AcquireError::NoRandomness(_) => failed(error),
+        // A peer group cannot say whether the lock is free, or a cluster that began anew grants nothing yet: status 1 would
+        // say that another client holds the lock.
+        AcquireError::Refused { kind: Refusal::Unavailable, .. } if wanted.timeout == Some(Duration::ZERO) => {
+            no_server(error)
+        }
         AcquireError::Lost(Loss::Unacknowledged) => no_server(with_trouble(&error, session)),
         AcquireError::Open(_) => no_server(error),
         AcquireError::Deadlock { cycle } if wanted.parent.is_some() && cycle.len() == 1 => {

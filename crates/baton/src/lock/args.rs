@@ -30,8 +30,8 @@ pub const OWNER: &str = "BATON_OWNER";
 /// processes that can escape.
 ///
 /// The environment of the command has BATON_LOCK, BATON_FENCE, BATON_DEADLINE (in
-/// seconds of CLOCK_BOOTTIME, as of the start), and BATON_OWNER and BATON_SERVER
-/// for a nested `baton lock`. Without a command, the fence is printed.
+/// seconds of CLOCK_BOOTTIME, as of the start), and BATON_OWNER, BATON_SERVER and
+/// BATON_CLUSTER for a nested `baton lock`. Without a command, the fence is printed.
 ///
 /// A TIME is a number with a unit (500ms, 5s, 2m, 1h), or a number of seconds. The
 /// words (holder, lease, fence, ...) are explained in docs/glossary.md.
@@ -40,7 +40,9 @@ pub const OWNER: &str = "BATON_OWNER";
 ///   the command's; 128 + n if signal n ended it
 ///   1, or -E's   the lock was not acquired
 ///   2            bad input
-///   69           no server opened a session
+///   69           no server opened a session; or, with -n, a peer group cannot say
+///                whether the lock is free, or a cluster that began anew grants
+///                nothing yet
 ///   74           the fence cannot be written to standard output
 ///   75           the lock was lost, and the command was ended
 ///   126          the command cannot be run, or `baton lock` cannot watch signals,
@@ -79,7 +81,7 @@ pub struct Args {
     /// While waiting, say whom for; at a terminal this is the default
     #[arg(short, long)]
     verbose: bool,
-    /// Say neither whom the wait is for nor who holds a lock that was not acquired
+    /// Say neither whom the wait is for, nor who holds a lock that was not acquired, nor which processes the command left behind
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
     /// Exit status if the lock was not acquired

@@ -36,7 +36,7 @@ use tokio::sync::mpsc;
 pub use args::Args;
 
 use crate::output::{Failure, Outcome, print, warn};
-use crate::service_args::{SERVER, block_on};
+use crate::service_args::{CLUSTER, SERVER, block_on};
 use crate::view;
 use acquire::Time;
 use args::{OWNER, Wanted};
@@ -154,6 +154,8 @@ async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &m
             (OWNER, view::id(guard.owner().to_raw()).into()),
             // A nested `baton lock` must ask the same server, because only that server knows its parent.
             (SERVER, wanted.server.addresses().join(",").into()),
+            // Empty for a server that is too old to tell its cluster.
+            (CLUSTER, session.cluster_id().map_or_else(String::new, |id| id.to_string()).into()),
         ];
         let (deadline_ms, linger_ms) = (deadline.as_millis(), millis(wanted.linger));
         // The lock-delay counts from the end of the lease. It is for work that the watchdog cannot end.
@@ -164,7 +166,7 @@ async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &m
             ended = run::run(&job, lease, signals) => ended.map_err(unsupervised)?,
             never = follow(guard, wanted.ttl, &sender) => match never {},
         };
-        if let Some(processes) = ended.left_behind {
+        if let Some(processes) = ended.left_behind.filter(|_| !wanted.quiet) {
             let after = view::duration(linger_ms);
             warn(format_args!("the command left processes behind, which were ended {after} after it: {processes}"));
         }

@@ -7,6 +7,7 @@ use baton_client::Client;
 use baton_types::name;
 use baton_types::views::Lock;
 
+use crate::elsewhere::Elsewhere;
 use crate::output::{shown, warn};
 use crate::view::{ago, duration};
 
@@ -27,9 +28,10 @@ pub async fn report(client: &Client, name: &[u8], session: u64) -> Infallible {
             && let Some(waiter) = lock.waiters.iter().find(|waiter| waiter.session == session)
         {
             let fences: Vec<u64> = lock.holders.iter().map(|holder| holder.fence).collect();
-            let what = (waiter.position, fences);
+            let closed = if held(&lock).is_none() { closed(client).await } else { None };
+            let what = (waiter.position, fences, closed.is_some());
             if told.as_ref() != Some(&what) {
-                warn(waiting(&lock, waiter.position));
+                warn(waiting(&lock, waiter.position, closed));
                 told = Some(what);
             }
         }
@@ -37,10 +39,24 @@ pub async fn report(client: &Client, name: &[u8], session: u64) -> Infallible {
     }
 }
 
-/// Asks who holds a lock that was not granted. None if no server says so in time.
-pub async fn holder(client: &Client, name: &[u8]) -> Option<String> {
-    let lock = tokio::time::timeout(ASK_MAX, client.get_lock(name)).await.ok()?.ok()?;
-    Some(lock.as_ref().and_then(held).unwrap_or_else(|| "it was held a moment ago".to_owned()))
+/// Asks who holds a lock that was not granted, or else tells why nobody can get it. None if no server says so in time.
+pub async fn holder(client: &Client, name: &[u8], in_vain: Option<String>) -> Option<String> {
+    let asked = async {
+        let lock = client.get_lock(name).await.ok()?;
+        if let Some(held) = lock.as_ref().and_then(held) {
+            return Some(held);
+        }
+        if let Some(why) = in_vain {
+            return Some(format!("the group cannot grant it: {why}"));
+        }
+        let status = client.status().await.ok()?;
+        if let Some(closed) = closed_for(status.closed_ms) {
+            return Some(closed);
+        }
+        let elsewhere = status.group.as_ref().map(Elsewhere::from);
+        Some(elsewhere.map_or_else(|| "it was held a moment ago".to_owned(), |elsewhere| elsewhere.to_string()))
+    };
+    tokio::time::timeout(ASK_MAX, asked).await.ok()?
 }
 
 /// The name of a lock for people.
@@ -48,8 +64,23 @@ pub fn named(name: &[u8]) -> String {
     shown(&name::shown(name).0)
 }
 
-fn waiting(lock: &Lock, position: u32) -> String {
-    let held = held(lock).unwrap_or_else(|| "not held by a client of this server".to_owned());
+/// Asks whether the cluster grants nothing yet.
+async fn closed(client: &Client) -> Option<String> {
+    closed_for(client.status().await.ok()?.closed_ms)
+}
+
+/// Why nobody gets a lock that nobody holds. None if the cluster grants locks.
+fn closed_for(left_ms: u64) -> Option<String> {
+    (left_ms > 0).then(|| {
+        let left = duration(left_ms);
+        format!(
+            "nothing is granted for another {left}, because the cluster began anew and leases of before may still run"
+        )
+    })
+}
+
+fn waiting(lock: &Lock, position: u32, closed: Option<String>) -> String {
+    let held = held(lock).or(closed).unwrap_or_else(|| "not held by a client of this server".to_owned());
     format!("waiting for {}: {held}, you are {}", named(&lock.name), ordinal(position))
 }
 
@@ -97,14 +128,20 @@ mod tests {
     #[test]
     fn the_holder_is_told_with_its_place_and_its_time() {
         let one = lock(&[("migrate.sh", "web1")]);
-        assert_eq!(waiting(&one, 2), "waiting for deploy: held by migrate.sh on web1 for 0.0 s, you are 2nd");
+        assert_eq!(waiting(&one, 2, None), "waiting for deploy: held by migrate.sh on web1 for 0.0 s, you are 2nd");
         assert_eq!(held(&lock(&[("", ""), ("b", "h")])).unwrap(), "held by a client for 0.0 s and by another one");
         let three = lock(&[("a", "h"), ("b", "h"), ("c", "h")]);
         assert_eq!(held(&three).unwrap(), "held by a on h for 0.0 s and by 2 others");
         assert_eq!(held(&lock(&[])), None);
         let closed = Lock { lock_delay_ms: 2_000, ..lock(&[]) };
         assert_eq!(held(&closed).unwrap(), "closed for another 2.0 s (lock-delay)");
-        assert_eq!(waiting(&lock(&[]), 1), "waiting for deploy: not held by a client of this server, you are 1st");
+        assert_eq!(
+            waiting(&lock(&[]), 1, None),
+            "waiting for deploy: not held by a client of this server, you are 1st"
+        );
+        let anew = "waiting for deploy: nothing is granted for another 10 min 0 s, because the cluster began anew and leases \
+                    of before may still run, you are 1st";
+        assert_eq!((waiting(&lock(&[]), 1, closed_for(600_000)).as_str(), closed_for(0)), (anew, None));
     }
 
     #[test]

@@ -189,7 +189,9 @@ fn a_member_command_that_cannot_be_says_what_to_do() {
     let output = crate::nodes::run(&free_address(), &["member", "list"]);
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     let members = node.does(&["member", "list"]);
-    assert_eq!(members.lines().count(), 4, "{members}");
+    // On a busy machine there may be an election just now, and then more lines say so.
+    let first: Vec<&str> = members.lines().filter_map(|line| line.split_whitespace().next()).take(4).collect();
+    assert_eq!(first, ["NAME", "a", "b", "c"], "{members}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Starts real nodes for a test.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,9 +14,12 @@ use tempfile::TempDir;
 
 pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 
-/// A free port of this machine. Another process may take it meanwhile, but hardly does.
+/// An address that no other test uses: each process has an IP address of its own, and the system chooses ports from 32768
+/// on for other sockets. So nobody takes it, also while a node starts again.
 pub fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    static LAST: AtomicU16 = AtomicU16::new(20_000);
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    format!("127.{}.{b}.{c}:{}", 64 | a, LAST.fetch_add(1, Ordering::Relaxed))
 }
 
 /// `baton serve`. Dropping this kills it.
@@ -81,12 +84,17 @@ impl Nodes {
 
     /// Starts nodes that form a cluster, and waits until all know one leader.
     pub fn form(&self, names: &[&str]) -> Vec<Node> {
+        self.form_with(names, &[])
+    }
+
+    /// The same, with these options for each node.
+    pub fn form_with(&self, names: &[&str], options: &[&str]) -> Vec<Node> {
         let peers: Vec<String> = names.iter().map(|_| free_address()).collect();
         let list: Vec<String> = names.iter().zip(&peers).map(|(name, peer)| format!("{name}={peer}")).collect();
         let list = list.join(",");
         let started = names.iter().zip(&peers);
-        let nodes: Vec<Node> =
-            started.map(|(name, peer)| self.start(name, &free_address(), peer, &["--cluster", &list])).collect();
+        let options = [&["--cluster", &list], options].concat();
+        let nodes: Vec<Node> = started.map(|(name, peer)| self.start(name, &free_address(), peer, &options)).collect();
         nodes.iter().for_each(|node| drop(node.until(|cluster| !cluster["leader"].is_null())));
         nodes
     }
@@ -132,6 +140,15 @@ impl Node {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The id of its cluster.
+    pub fn cluster_id(&self) -> String {
+        self.status().unwrap()["cluster_id"].as_str().unwrap().to_owned()
+    }
+
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -151,6 +168,12 @@ impl Node {
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("{} never says {text:?}, but {:?}", self.name, self.log.lock().unwrap());
+    }
+
+    /// Its standard error has no such line so far.
+    pub fn never_said(&self, text: &str) {
+        let log = self.log.lock().unwrap();
+        assert!(!log.iter().any(|line| line.contains(text)), "{log:?}");
     }
 
     /// Runs a command with this node as its server.
@@ -181,11 +204,16 @@ impl Node {
 
     /// Waits until its view of the cluster is as `is` asks, and returns the view.
     pub fn until(&self, is: impl Fn(&Value) -> bool) -> Value {
+        self.until_status(|status| is(&status["cluster"]))["cluster"].clone()
+    }
+
+    /// Waits until its status is as `is` asks, and returns it.
+    pub fn until_status(&self, is: impl Fn(&Value) -> bool) -> Value {
         let mut last = None;
         for _ in 0..600 {
             last = self.status();
-            if let Some(cluster) = last.as_ref().map(|status| &status["cluster"]).filter(|cluster| is(cluster)) {
-                return cluster.clone();
+            if let Some(status) = last.as_ref().filter(|status| is(status)) {
+                return status.clone();
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -210,7 +238,12 @@ impl Node {
 
 pub fn run(servers: &str, args: &[&str]) -> Output {
     let mut command = Command::new(BATON);
-    command.args(args).env("BATON_SERVER", servers).env_remove("BATON_OWNER").stdin(Stdio::null());
+    command
+        .args(args)
+        .env("BATON_SERVER", servers)
+        .env_remove("BATON_OWNER")
+        .env_remove("BATON_CLUSTER")
+        .stdin(Stdio::null());
     command.output().unwrap()
 }
 

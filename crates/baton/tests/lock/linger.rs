@@ -32,6 +32,9 @@ fn what_a_command_leaves_behind_is_ended_and_named() {
     );
     assert_eq!((status, error), (5, told));
     assert!(server.facts().closed.is_some());
+    let mut quiet = baton(&server, &["lock", "-q", "a", "--linger", "0.01", "--", "sh", "-c", script]);
+    let (status, _, error) = done(&mut quiet);
+    assert_eq!((status, error), (5, String::new()));
 }
 
 #[test]

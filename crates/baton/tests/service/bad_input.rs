@@ -33,7 +33,8 @@ async fn refusal(raw: &mut Raw, number: u64, missing: Vec<u64>, acquire: v1::Acq
 async fn requests_that_make_no_sense_are_refused_one_by_one() {
     let server = Server::start();
     let (mut raw, opened) = Raw::open(&server, valid_open()).await;
-    assert_eq!(opened, v1::server_frame::Frame::Opened(v1::Opened { session: 7, ttl_ms: 10_000 }));
+    let v1::server_frame::Frame::Opened(opened) = opened else { panic!("{opened:?}") };
+    assert_eq!((opened.session, opened.ttl_ms), (7, 10_000));
     let cases: [(v1::Acquire, &str); 5] = [
         (exclusive(b""), "empty"),
         (exclusive(&[b'x'; 513]), "513 bytes"),

@@ -67,9 +67,9 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
     assert!(of("holds") && of("waits"), "{sessions}");
 
     let status = json(&server, &["status"]);
-    let names =
-        ["applied", "cluster", "commit", "confirmed", "free_bytes", "locks", "low_space", "name", "node", "role"];
-    assert_eq!(keys(&status), [&names[..], &["sessions", "term", "uptime_ms", "version", "waiters"]].concat());
+    let names = ["applied", "cluster", "cluster_id", "commit", "confirmed", "free_bytes", "locks", "low_space"];
+    let rest = ["max_ttl_ms", "name", "node", "role", "sessions", "term", "uptime_ms", "version", "waiters"];
+    assert_eq!(keys(&status), [&names[..], &rest].concat());
     assert_eq!(status["confirmed"], true);
     // This assumes that the machine has free space.
     assert_eq!((status["free_bytes"].as_u64().map(|free| free > 0), &status["low_space"]), (Some(true), &false.into()));

@@ -1,6 +1,7 @@
 //! The lock service with real processes. The server is killed, stopped and gets invalid input. Clients must not believe
 //! in locks that they have lost.
 
+mod backups;
 mod bad_input;
 mod commands;
 mod folders;

@@ -140,7 +140,7 @@ pub fn request(number: u64, operation: Operation) -> v1::ClientFrame {
 
 pub fn open(session: u64) -> v1::Open {
     let (label, host, secret) = ("test".into(), "here".into(), Vec::new());
-    v1::Open { session, ttl_ms: 60_000, label, host, pid: 1, resume: false, secret, attempt: 0 }
+    v1::Open { session, ttl_ms: 60_000, label, host, pid: 1, resume: false, secret, attempt: 0, cluster_id: 0 }
 }
 
 pub fn exclusive(name: &[u8]) -> v1::Acquire {

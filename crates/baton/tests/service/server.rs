@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -20,6 +20,8 @@ pub struct Setup {
     pub options: Vec<String>,
     /// Shell commands that run before the server starts.
     pub prelude: Option<String>,
+    /// The data folder, if it is not one of its own.
+    pub data: Option<PathBuf>,
     /// The variable RUST_LOG.
     pub rust_log: Option<String>,
 }
@@ -57,12 +59,13 @@ impl Server {
         // A free port. The server uses the same port after each restart.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let log = Arc::default();
-        let (child, reader) = spawn(&setup, folder.path(), &address, &log);
+        let data = setup.data.clone().unwrap_or_else(|| folder.path().to_owned());
+        let (child, reader) = spawn(&setup, &data, &address, &log);
         Server { folder, address, setup, child, log, reader: Some(reader) }
     }
 
     pub fn data(&self) -> &Path {
-        self.folder.path()
+        self.setup.data.as_deref().unwrap_or(self.folder.path())
     }
 
     pub fn pid(&self) -> Pid {
@@ -81,8 +84,14 @@ impl Server {
 
     /// Starts the server again on the same data.
     pub fn restart(&mut self) {
-        let (child, reader) = spawn(&self.setup, self.folder.path(), &self.address, &self.log);
+        let (child, reader) = spawn(&self.setup, self.data(), &self.address, &self.log);
         (self.child, self.reader) = (child, Some(reader));
+    }
+
+    /// Starts the server again on the same data, with these options.
+    pub fn restart_with(&mut self, options: &[&str]) {
+        self.setup.options = options.iter().copied().map(String::from).collect();
+        self.restart();
     }
 
     /// Kills the server with SIGKILL.

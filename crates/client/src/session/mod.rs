@@ -30,6 +30,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{EndReason, Open, Operation, Request, ToClient, ToServer};
 use baton_types::limits::MISSING_MAX;
 
@@ -56,6 +57,8 @@ const LAST_NUMBERS: u64 = 1 << 62;
 #[derive(Clone, Debug)]
 pub struct Session {
     config: Config,
+    /// The cluster that the next Open names.
+    cluster: Option<ClusterId>,
     lease: Lease,
     phase: Phase,
     /// Whether a server ever confirmed the session. From then on every Open resumes the session and never begins a new
@@ -110,6 +113,7 @@ impl Session {
         Session {
             lease: Lease::new(config.ttl_ms),
             config,
+            cluster: None,
             phase: Phase::Live,
             opened: false,
             connection: None,
@@ -144,6 +148,11 @@ impl Session {
         self.has_alternatives = exist;
     }
 
+    /// From now on each Open names this cluster, so that a server of another one refuses it.
+    pub fn is_meant_for(&mut self, cluster: Option<ClusterId>) {
+        self.cluster = cluster;
+    }
+
     /// Asks for the first connection.
     pub fn start(&mut self) {
         self.out.push_back(Output::Connect { another: false });
@@ -164,8 +173,8 @@ impl Session {
             Some(Connection { opened: false, open_sent_at: now, asked_at: now, keep_alives: VecDeque::new() });
         self.attempts += 1;
         let Config { session, ttl_ms, label, host, pid, secret, .. } = self.config.clone();
-        let (attempt, resume) = (self.attempts, self.opened);
-        self.send(ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret }));
+        let (attempt, resume, cluster) = (self.attempts, self.opened, self.cluster);
+        self.send(ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret, cluster }));
     }
 
     /// Call this when the connection has ended. The session and its requests go on.
@@ -201,14 +210,14 @@ impl Session {
             return;
         }
         match said {
-            ToClient::Opened { session, ttl_ms } => self.on_opened(now, session, ttl_ms),
+            ToClient::Opened { session, ttl_ms, .. } => self.on_opened(now, session, ttl_ms),
             ToClient::Alive { number } => self.on_alive(now, number),
             ToClient::Answer { number, answer } => self.on_answer(number, answer),
             ToClient::Revoked { acquire } => self.on_revoked(acquire),
             ToClient::Ended { reason, message } => self.on_ended(now, reason, message),
             ToClient::Hopeless { acquire, why } => self.on_hopeless(acquire, why),
-            // The driver decides whether to go there.
-            ToClient::Leader(_) => {}
+            // The driver, which knows the servers, decides where to go.
+            ToClient::Leader(_) | ToClient::OtherCluster { .. } => {}
         }
         self.say_goodbye();
     }

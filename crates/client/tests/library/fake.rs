@@ -19,11 +19,14 @@ use tonic::{Request, Response, Status, Streaming};
 struct Fake {
     streams: mpsc::UnboundedSender<Stream>,
     listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
+    cluster_id: u64,
 }
 
 pub(crate) struct Stream {
     pub(crate) frames: Streaming<v1::ClientFrame>,
     pub(crate) answers: mpsc::Sender<Result<v1::ServerFrame, Status>>,
+    /// The cluster of the server.
+    cluster_id: u64,
 }
 
 #[tonic::async_trait]
@@ -35,7 +38,7 @@ impl Locks for Fake {
         request: Request<Streaming<v1::ClientFrame>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let (answers, frames) = mpsc::channel(64);
-        let stream = Stream { frames: request.into_inner(), answers };
+        let stream = Stream { frames: request.into_inner(), answers, cluster_id: self.cluster_id };
         self.streams.send(stream).map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(ReceiverStream::new(frames)))
     }
@@ -121,6 +124,12 @@ impl Changes {
 
 #[tonic::async_trait]
 impl Members for Changes {
+    type BackupStream = ReceiverStream<Result<v1::BackupPart, Status>>;
+
+    async fn backup(&self, _: Request<v1::BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
+        Err(Status::unimplemented("this server makes no backups"))
+    }
+
     async fn list(&self, _: Request<v1::ListMembersRequest>) -> Result<Response<v1::ListMembersResponse>, Status> {
         Ok(Response::new(v1::ListMembersResponse { cluster: Some(self.answer("list".to_owned())?) }))
     }
@@ -189,12 +198,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// A server that does not name its cluster, like an older one.
     pub(crate) async fn start() -> Self {
+        Server::of_cluster(0).await
+    }
+
+    pub(crate) async fn of_cluster(cluster_id: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, streams) = mpsc::unbounded_channel();
         let listings = Arc::<Mutex<_>>::default();
-        let service = LocksServer::new(Fake { streams: sender, listings: Arc::clone(&listings) });
+        let service = LocksServer::new(Fake { streams: sender, listings: Arc::clone(&listings), cluster_id });
         let changes = Changes::default();
         let members = MembersServer::new(changes.clone());
         let server = tonic::transport::Server::builder().add_service(service).add_service(members);
@@ -238,14 +252,17 @@ impl Stream {
     /// Reads the Open, and names this leader.
     pub(crate) async fn name_leader(&mut self, address: impl ToString) -> v1::Open {
         let client_frame::Frame::Open(open) = self.frame().await else { panic!("Open comes first") };
-        let leader = v1::Leader { node: 2, name: "b".to_owned(), address: address.to_string() };
+        let (name, address, cluster_id) = ("b".to_owned(), address.to_string(), self.cluster_id);
+        let leader = v1::Leader { node: 2, name, address, cluster_id };
         self.say(server_frame::Frame::Leader(leader)).await;
         open
     }
 
     /// The leader opens the session, and the follower carries its answer.
     pub(crate) async fn opened(&self, open: &v1::Open) {
-        self.say(server_frame::Frame::Opened(v1::Opened { session: open.session, ttl_ms: open.ttl_ms })).await;
+        let v1::Open { session, ttl_ms, .. } = *open;
+        let cluster_id = self.cluster_id;
+        self.say(server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id })).await;
     }
 
     /// Waits until the client has ended the stream.

@@ -1,5 +1,7 @@
 //! Clusters: a follower carries a session, and names the leader.
 
+use baton_client::ClusterId;
+
 use super::*;
 
 #[tokio::test]
@@ -116,4 +118,77 @@ async fn a_follower_that_loses_the_leader_is_left_for_the_next_server() {
     let mut stream = other.stream().await;
     assert_eq!(stream.open().await.attempt, 2);
     assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
+}
+
+/// The client is sent to an address where a server of another cluster answers: one that refuses the Open, and one that
+/// would take it.
+#[tokio::test]
+async fn a_session_stays_at_the_follower_if_its_leader_belongs_to_another_cluster() {
+    for refuses in [true, false] {
+        let (mut follower, mut stranger) = (Server::of_cluster(0xa).await, Server::of_cluster(0xb).await);
+        let client = follower.client().await;
+        let opens = tokio::spawn(client.session().ttl(LONG).open());
+        let mut carried = follower.stream().await;
+        assert_eq!(carried.name_leader(stranger.address).await.cluster_id, 0, "no session is open yet");
+        let mut stream = stranger.stream().await;
+        let client_frame::Frame::Open(open) = stream.frame().await else { panic!("Open comes first") };
+        assert_eq!(open.cluster_id, 0xa);
+        match refuses {
+            true => stream.say(server_frame::Frame::OtherCluster(v1::OtherCluster { cluster_id: 0xb })).await,
+            false => stream.opened(&open).await,
+        }
+        stream.ends().await;
+        let mut carried = follower.stream().await;
+        let open = carried.name_leader(stranger.address).await;
+        carried.opened(&open).await;
+        let session = opens.await.unwrap().unwrap();
+        assert_eq!(session.cluster_id(), ClusterId::new(0xa));
+        assert!(!open.resume, "nothing is open before");
+    }
+}
+
+#[tokio::test]
+async fn later_sessions_of_a_client_stay_in_the_cluster_of_the_first_one() {
+    let (mut one, mut other) = (Server::of_cluster(0xa).await, Server::of_cluster(0xb).await);
+    let client = Client::connect([one.address.to_string(), other.address.to_string()]).await.unwrap();
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    let mut kept = one.stream().await;
+    assert_eq!(kept.open().await.cluster_id, 0);
+    let first = opens.await.unwrap().unwrap();
+    // The second one is refused there, and turns to the other server.
+    let opens = tokio::spawn(client.session().ttl(LONG).open_once());
+    drop(one.stream().await);
+    let mut stream = other.stream().await;
+    assert_eq!(stream.open().await.cluster_id, 0xa);
+    let told = opens.await.unwrap().unwrap_err().to_string();
+    let (one, other) = (one.address, other.address);
+    let expected = format!(
+        "{other} belongs to cluster 000000000000000b, but this client has talked to cluster 000000000000000a, at {one}, and \
+         stays there"
+    );
+    assert!(told.contains(&expected), "{told}");
+    assert_eq!(first.state(), SessionState::Alive);
+}
+
+#[tokio::test]
+async fn a_session_does_not_go_on_in_another_cluster() {
+    let (mut one, mut other) = (Server::of_cluster(0xa).await, Server::of_cluster(0xb).await);
+    let client = Client::connect([one.address.to_string(), other.address.to_string()]).await.unwrap();
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    let mut stream = one.stream().await;
+    let client_frame::Frame::Open(open) = stream.frame().await else { panic!("Open comes first") };
+    stream.opened(&open).await;
+    let session = opens.await.unwrap().unwrap();
+    drop(stream);
+    // The server that it was open at refuses the stream, so the session tries the other one.
+    drop(one.stream().await);
+    let mut stream = other.stream().await;
+    let again = stream.open().await;
+    assert_eq!((again.session, again.resume, again.cluster_id), (open.session, true, 0xa));
+    stream.ends().await;
+    let mut stream = one.stream().await;
+    stream.open().await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    assert_eq!(acquires.await.unwrap().unwrap().fence(), Ok(40));
 }

@@ -31,7 +31,7 @@ use crate::state::Command;
 use crate::store::Unreadable;
 
 /// The newest version of records and snapshots, which is the data format of the folder.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 
 /// The oldest version of records and chunks that this build reads as they are, from its log and from other nodes.
 /// Folders of older versions are converted at the start.
@@ -58,6 +58,7 @@ impl fmt::Display for Unreadable {
 pub(crate) fn since(command: &Command) -> u8 {
     match command {
         Command::Sessions(_) | Command::Request(_) | Command::Locks(_) => 2,
+        Command::Cluster(_) => 3,
     }
 }
 

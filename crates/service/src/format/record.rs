@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{OLDEST_READ, VERSION, check_version, decode, since};
+use super::{VERSION, check_version, decode, since};
 use crate::state;
 use crate::store::Unreadable;
 
@@ -103,8 +103,8 @@ impl<'a> Record<'a> {
     /// The first data format that has this record.
     fn since(&self) -> u8 {
         match self {
-            // With one version there is nothing to tell apart, and decoding takes time.
-            Record::Entry { .. } if OLDEST_READ == VERSION => VERSION,
+            // Nearly every entry is of this kind, and decoding it takes time.
+            Record::Entry { payload, .. } if Payload::is_one_old_command(payload) => 2,
             Record::Entry { payload, .. } => Payload::since(payload, since),
             Record::Vote(_) | Record::Committed(_) | Record::Truncate(_) | Record::Purge(_) => 2,
         }
@@ -136,6 +136,15 @@ impl Payload {
             // A node accepts only payloads that it can decode.
             Err(_) => VERSION,
         }
+    }
+
+    /// Whether these bytes are a single command of a kind that format 2 has: all of those are of format 2.
+    fn is_one_old_command(bytes: &[u8]) -> bool {
+        const COMMANDS: u32 = 1;
+        const KINDS_OF_FORMAT_2: u32 = 3;
+        // The variant of the payload, the time, the number of commands, and the variant of the first one.
+        let head = postcard::take_from_bytes::<(u32, u64, u32, u32)>(bytes);
+        head.is_ok_and(|((payload, _, count, kind), _)| (payload, count) == (COMMANDS, 1) && kind < KINDS_OF_FORMAT_2)
     }
 
     /// Whether these bytes are encoded commands: they begin with the number of the variant.

@@ -44,6 +44,7 @@ pub(crate) fn chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
 fn since(record: &state::Record) -> u8 {
     match record {
         state::Record::State { .. } | state::Record::Sessions(_) | state::Record::Locks(_) => 2,
+        state::Record::Cluster(_) => 3,
     }
 }
 

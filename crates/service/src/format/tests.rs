@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::record::{LogId, Membership, NodeRecord, Payload, Record, Vote};
 use super::snapshot::{self, SnapshotMeta};
 use super::*;
+use crate::state::cluster::{self, Secret};
 use crate::state::locks::{self, Acquire, CancelOutcome, Claim, Delay, LockName, Mode, Past, WaitFor, Want};
 use crate::state::sessions::{self, Kept, Open, SessionRecord};
 use crate::state::{self, Answer, Caller, Command, Entry, Operation, OwnerId, Principal, Request, SessionId, State};
@@ -63,19 +64,26 @@ fn what_is_written_has_the_version_of_its_newest_part() {
         Command::from(sessions::Command::Open(open))
     };
     let version = |commands| Payload::since(&Payload::Commands(Entry { now_ms: 1000, commands }).encode(), opens);
-    assert_eq!(version(vec![lead(), lead()]), VERSION);
-    assert_eq!(version(vec![lead(), open(), lead()]), next);
-    assert_eq!(Payload::since(&Payload::Membership(membership()).encode(), opens), VERSION);
+    let set = || Command::from(cluster::Command::SetMaxTtl { max_ttl_ms: 5000 });
+    assert_eq!(version(vec![lead(), lead()]), OLDEST_READ);
+    assert_eq!(version(vec![lead(), set()]), VERSION);
+    assert_eq!(version(vec![lead(), open(), set()]), next);
+    assert_eq!(Payload::since(&Payload::Membership(membership()).encode(), opens), OLDEST_READ);
+    for (commands, since) in [(vec![lead()], 2), (vec![lead(), lead()], 2), (vec![set()], 3), (vec![lead(), set()], 3)]
+    {
+        let payload = Payload::Commands(Entry { now_ms: u64::MAX, commands }).encode();
+        assert_eq!(framed(Record::Entry { id: id(1, 1), payload: &payload })[0], since);
+    }
 
     let mut state = State::default();
     let versions = |state: &State| {
         let sessions = |record: &state::Record| match record {
             state::Record::Sessions(sessions::Record::Session(_)) => VERSION + 1,
-            _ => VERSION,
+            _ => OLDEST_READ,
         };
         snapshot::pack_since(state.records(), sessions).map(|chunk| chunk[0]).collect::<Vec<_>>()
     };
-    assert_eq!(versions(&state), [VERSION]);
+    assert_eq!(versions(&state), [OLDEST_READ]);
     state.apply(1, 1000, &lead(), &mut state::Outcome::default());
     state.apply(2, 1000, &open(), &mut state::Outcome::default());
     assert_eq!(versions(&state), [next]);
@@ -140,6 +148,7 @@ fn commands_are_pinned() {
     let wants = wants.into_iter().map(|mode| Want { lock: lock.clone(), mode }).collect();
     let (owner, parent) = (OwnerId(1), Some(OwnerId(2)));
     let acquire = Acquire { wants, owner, parent, timeout_ms: Some(0), lock_delay_ms: 10 };
+    let anew = cluster::Command::BeginAnew { secret: Secret([7; 32]), fence_from: 300, wait_ms: Some(5000) };
     pinned(
         vec![
             ("lead", bytes(&Command::from(sessions::Command::Lead { term: 3 }))),
@@ -152,6 +161,11 @@ fn commands_are_pinned() {
             ("end delay", bytes(&Command::from(locks::Command::EndLockDelay { lock: lock.clone(), generation: 2 }))),
             ("cancel wait", bytes(&Command::from(locks::Command::CancelWait { session, number: 9 }))),
             ("force", bytes(&Command::from(locks::Command::Force { lock, now: true, caller: caller() }))),
+            ("found", bytes(&Command::from(cluster::Command::Found { secret: Secret([7; 32]), max_ttl_ms: 5000 }))),
+            ("max ttl", bytes(&Command::from(cluster::Command::SetMaxTtl { max_ttl_ms: 5000 }))),
+            ("fences", bytes(&Command::from(cluster::Command::RaiseFences { from: 300 }))),
+            ("waited", bytes(&Command::from(cluster::Command::Waited { from_ms: 5000, to_ms: 4000 }))),
+            ("anew", bytes(&Command::from(anew))),
         ],
         &expect![[r#"
             lead: 000003
@@ -164,6 +178,11 @@ fn commands_are_pinned() {
             end delay: 0200016c02
             cancel wait: 0201ac0209
             force: 0202016c0101026d6501007f00000150
+            found: 030007070707070707070707070707070707070707070707070707070707070707078827
+            max ttl: 03018827
+            fences: 0302ac02
+            waited: 03038827a01f
+            anew: 03040707070707070707070707070707070707070707070707070707070707070707ac02018827
         "#]],
     );
 }
@@ -249,6 +268,8 @@ fn pieces_of_the_state_are_pinned() {
         revoked: true,
     };
     let counters = locks::Record::Counters { last_fence: 1, last_ticket: 2, last_delay: 3, last_past: 4 };
+    let (secret, max_ttl_ms, closed_ms) = (Some(Secret([7; 32])), 5000, 300);
+    let of_cluster = cluster::Record::Cluster { secret, max_ttl_ms, closed_ms };
     let of_locks = |record| bytes(&crate::state::Record::Locks(record));
     pinned(
         vec![
@@ -260,6 +281,7 @@ fn pieces_of_the_state_are_pinned() {
             ("lock", of_locks(locks::Record::Lock { name: lock, permits: 3, delay, history, left_fence })),
             ("claim", of_locks(locks::Record::Claim(claim))),
             ("forced", of_locks(locks::Record::Forced { session: id, acquires: vec![1, 2] })),
+            ("cluster", bytes(&crate::state::Record::Cluster(of_cluster))),
         ],
         &expect![[r#"
             state: 00e80702
@@ -270,6 +292,7 @@ fn pieces_of_the_state_are_pinned() {
             lock: 0201016c03010203040302ac02056c6162656c0304050002ac02056c6162656c0304050102ac02056c6162656c030405020107
             claim: 02020102ac020901010201016c0101030405010601
             forced: 0203ac02020102
+            cluster: 03000107070707070707070707070707070707070707070707070707070707070707078827ac02
         "#]],
     );
 }
@@ -279,14 +302,14 @@ fn a_newer_record_is_told_apart_from_one_that_makes_no_sense() {
     let mut frame = framed(Record::Vote(Vote { term: 3, node: 7, committed: true }));
     let sound = frame.len();
     Record::Committed(id(3, 300)).encode_to(&mut frame);
-    let newer = |frame: &[u8]| matches!(Record::read(frame), Err(Unreadable::Newer { version: 3 }));
+    let newer = |frame: &[u8]| matches!(Record::read(frame), Err(Unreadable::Newer { version: 4 }));
     let malformed = |frame: &[u8]| matches!(Record::read(frame), Err(Unreadable::Malformed(_)));
 
     let (_, rest) = Record::read(&frame).unwrap();
     assert_eq!(rest, &frame[sound..]);
     assert!(Record::read(rest).is_ok());
     // The body of a newer version is not decoded.
-    assert!(newer(&[3, 2, 0xff, 0xff]));
+    assert!(newer(&[4, 2, 0xff, 0xff]));
     assert!(malformed(&[1, 2, 0xff, 0xff]) && malformed(&[0, 0]) && malformed(&[]));
     // Cut short, with a body of something else, or with bytes after its body.
     assert!((1..sound).all(|length| malformed(&frame[..length])));
@@ -299,12 +322,12 @@ fn a_newer_snapshot_is_told_apart_from_one_that_makes_no_sense() {
     let mut meta = SnapshotMeta::default().encode();
     meta.push(0);
     assert!(matches!(SnapshotMeta::decode(&meta), Err(Unreadable::Malformed(_))));
-    assert!(matches!(SnapshotMeta::decode(&[3, 0xff]), Err(Unreadable::Newer { version: 3 })));
+    assert!(matches!(SnapshotMeta::decode(&[4, 0xff]), Err(Unreadable::Newer { version: 4 })));
     assert!(matches!(SnapshotMeta::decode(&[]), Err(Unreadable::Malformed(_))));
     let mut chunks: Vec<Vec<u8>> = snapshot::chunks(&State::default()).collect();
     assert_eq!(snapshot::restore(&chunks).unwrap(), State::default());
-    chunks.push(vec![3, 0xff]);
-    assert!(matches!(snapshot::restore(&chunks), Err(Unreadable::Newer { version: 3 })));
+    chunks.push(vec![4, 0xff]);
+    assert!(matches!(snapshot::restore(&chunks), Err(Unreadable::Newer { version: 4 })));
     chunks[1] = vec![VERSION, 0xff];
     assert!(matches!(snapshot::restore(&chunks), Err(Unreadable::Malformed(_))));
 }
@@ -337,9 +360,9 @@ fn there_is_a_way_from_format_1_only() {
     assert_eq!(FromOlder.frame(1, &[]), Ok(Vec::new()));
     assert!(matches!(FromOlder.frame(1, &[0xff]), Err(Unreadable::Malformed(_))));
     assert!(matches!(FromOlder.frame(0, &[]), Err(Unreadable::Malformed(_))));
-    assert!(matches!(FromOlder.frame(3, &[]), Err(Unreadable::Newer { version: 3 })));
+    assert!(matches!(FromOlder.frame(4, &[]), Err(Unreadable::Newer { version: 4 })));
     assert!(matches!(FromOlder.snapshot(1, vec![vec![9, 0, 0, 0, 1]]), Err(Unreadable::Malformed(_))));
-    assert!(matches!(FromOlder.snapshot(3, Vec::new()), Err(Unreadable::Newer { version: 3 })));
+    assert!(matches!(FromOlder.snapshot(4, Vec::new()), Err(Unreadable::Newer { version: 4 })));
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Frontend {
                 self.say(session, ToClient::Answer { number, answer: words::answer(answer) });
             }
             &Effect::Ended { session, reason } => {
-                let (reason, message) = words::ended(reason);
+                let (reason, message) = words::ended(reason, state.is_gated());
                 let asker = if let UnderWay::Open { stream, .. } = asked { Some(*stream) } else { None };
                 let carrier = self.sessions.remove(&session).and_then(|presence| presence.stream);
                 for stream in asker.into_iter().chain(carrier) {
@@ -96,7 +96,7 @@ impl Frontend {
                 self.reply(call, Reply::Forced(shown));
             }
             // Only the leases use these.
-            Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) => {}
+            Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) | Effect::Cluster(_) => {}
         }
     }
 
@@ -137,6 +137,7 @@ impl UnderWay {
                 Command::Locks(locks::Command::Force { lock: forced, now: at_once, caller }),
             ) => (lock, now, *by) == (forced, at_once, caller.from),
             (UnderWay::Timer, Command::Sessions(sessions::Command::Expire { .. })) => true,
+            (UnderWay::Timer, Command::Cluster(command)) => command.is_of_timer(),
             (
                 UnderWay::Timer,
                 Command::Locks(locks::Command::CancelWait { .. } | locks::Command::EndLockDelay { .. }),

@@ -37,6 +37,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::ToClient;
 use baton_types::limits::ServerLimits;
 use baton_types::views::Holder;
@@ -107,6 +108,9 @@ pub enum Closing {
     /// The client has received Ended on this stream.
     #[error("the session has ended")]
     Ended,
+    /// The client has received OtherCluster on this stream.
+    #[error("the session is meant for another cluster")]
+    OtherCluster,
     #[error("this node does not lead")]
     NotLeading,
     /// Proposals of the old term may be lost, so the client must ask again on a new stream.
@@ -187,8 +191,8 @@ pub enum Note {
     },
     /// A limit refused a client. Noted at most once a minute per limit.
     Limit {
-        /// The command-line flag that sets the limit.
-        flag: &'static str,
+        /// The command-line flag that sets the limit, or a few words if no flag does.
+        limit: &'static str,
         /// What is refused, as a sentence.
         message: String,
         /// The address of the client that the limit refused.
@@ -231,6 +235,8 @@ struct Space {
 #[derive(Clone, Debug)]
 pub struct Frontend {
     limits: ServerLimits,
+    /// The cluster of this node, once it is told.
+    cluster: Option<ClusterId>,
     standing: Standing,
     leases: Leases,
     rounds: Rounds,
@@ -267,6 +273,7 @@ impl Frontend {
     pub fn new(limits: ServerLimits) -> Self {
         Frontend {
             limits,
+            cluster: None,
             standing: Standing::Follows,
             leases: Leases::default(),
             rounds: Rounds::default(),
@@ -287,6 +294,11 @@ impl Frontend {
             limits_told: BTreeMap::new(),
             out: VecDeque::new(),
         }
+    }
+
+    /// The node is part of this cluster. The shell tells it before it [tells](Frontend::told) that the node leads.
+    pub fn belongs_to(&mut self, cluster: ClusterId) {
+        self.cluster = Some(cluster);
     }
 
     /// From now on an acquire with time-out 0 waits this long. None: it does not wait, as from the start.

@@ -1,9 +1,10 @@
 //! Handles Open: a stream begins a session or resumes one.
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{self, EndReason, ToClient};
 
 use super::streams::Phase;
-use super::{Closing, Frontend, Output, StreamId, UnderWay, words};
+use super::{Closing, Frontend, Output, StreamId, UnderWay, limits, words};
 use crate::state::sessions::{self, Open};
 use crate::state::{SessionId, State};
 
@@ -16,6 +17,8 @@ enum Verdict {
     Propose { begins: bool },
     /// The client gets Ended: the session does not exist here for it.
     End(EndReason, String),
+    /// The client means another cluster than this one.
+    OtherCluster { own: ClusterId },
     /// The stream ends, and the client may try again.
     Close(Closing),
 }
@@ -23,13 +26,24 @@ enum Verdict {
 impl Frontend {
     pub(super) fn open(&mut self, now_ms: u64, state: &State, stream: StreamId, open: frames::Open) {
         let Some(on) = self.streams.get(&stream) else { return };
-        let attempt = open.attempt;
+        let (attempt, cluster) = (open.attempt, open.cluster);
         let open = match words::open(open, on.caller.clone()) {
             Ok(open) => open,
             Err(invalid) => return self.end(stream, EndReason::Invalid, invalid.to_string()),
         };
-        match self.judge_open(now_ms, state, &open, attempt) {
+        if open.ttl_ms > self.limits.ttl_ms_max {
+            let [ttl, max] = [open.ttl_ms, self.limits.ttl_ms_max].map(|ms| ms as f64 / 1_000.0);
+            let message = format!(
+                "the TTL of the session is {ttl} s (--ttl), but this member allows at most {max} s (its --max-ttl)"
+            );
+            return self.end(stream, EndReason::Invalid, message);
+        }
+        match self.judge_open(now_ms, state, &open, attempt, cluster) {
             Verdict::End(reason, message) => self.end(stream, reason, message),
+            Verdict::OtherCluster { own } => {
+                self.out.push_back(Output::Say { stream, said: ToClient::OtherCluster { cluster: own } });
+                self.close(stream, Closing::OtherCluster);
+            }
             Verdict::Close(why) => self.close(stream, why),
             Verdict::Propose { begins } => {
                 // The front end remembers nothing of an unknown session, because any client can name any id.
@@ -51,9 +65,22 @@ impl Frontend {
         }
     }
 
-    fn judge_open(&mut self, now_ms: u64, state: &State, open: &Open, attempt: u64) -> Verdict {
+    fn judge_open(
+        &mut self,
+        now_ms: u64,
+        state: &State,
+        open: &Open,
+        attempt: u64,
+        cluster: Option<ClusterId>,
+    ) -> Verdict {
         if !self.leads() {
             return Verdict::Close(self.why_not_leading());
+        }
+        // First: another cluster knows nothing of the session.
+        if let (Some(meant), Some(own)) = (cluster, self.cluster)
+            && meant != own
+        {
+            return Verdict::OtherCluster { own };
         }
         if self.is_busy() {
             return Verdict::Close(Closing::Busy);
@@ -86,6 +113,9 @@ impl Frontend {
         }
         let is_beginning = presence.is_some_and(|presence| presence.is_beginning);
         let begins = known.is_none() && !is_beginning;
+        if begins && let Err(message) = limits::check_ttl(state, open.ttl_ms) {
+            return Verdict::End(EndReason::Invalid, message);
+        }
         if begins && self.is_space_low() {
             return Verdict::End(EndReason::LowSpace, self.low_space());
         }
@@ -127,7 +157,8 @@ impl Frontend {
             on.phase = Phase::Attached { session, is_told: may_tell };
         }
         if may_tell {
-            self.out.push_back(Output::Say { stream, said: ToClient::Opened { session: session.0, ttl_ms } });
+            let cluster = self.cluster;
+            self.out.push_back(Output::Say { stream, said: ToClient::Opened { session: session.0, ttl_ms, cluster } });
             self.out.push_back(Output::Listen(stream));
         }
     }

@@ -23,7 +23,7 @@ pub fn secret_hash(secret: Option<Secret>) -> Option<[u8; 32]> {
 }
 
 pub fn open(open: frames::Open, caller: Caller) -> Result<sessions::Open, Invalid> {
-    let frames::Open { session, ttl_ms, label, host, pid, resume, secret, attempt: _ } = open;
+    let frames::Open { session, ttl_ms, label, host, pid, resume, secret, attempt: _, cluster: _ } = open;
     let session = SessionId(session);
     sessions::limits::check_open(ttl_ms, &label, &host)?;
     if !resume {
@@ -122,13 +122,17 @@ pub fn refuse(refusal: Refusal, message: String) -> Answer {
     Answer::Refused(Refused { refusal, message, cycle: Vec::new() })
 }
 
+const UNKNOWN_TO_MEMBER: &str = "this member of a peer group does not know the session: another member or an earlier start \
+    of this one opened it, and each keeps its own sessions in memory";
+
 /// The reason and the message that the client receives.
-pub fn ended(reason: EndReason) -> (frames::EndReason, &'static str) {
+pub fn ended(reason: EndReason, is_member: bool) -> (frames::EndReason, &'static str) {
     match reason {
         EndReason::Expired => {
             (frames::EndReason::Expired, "the lease of the session expired, because no keep-alive came in time")
         }
         EndReason::Closed => (frames::EndReason::Closed, "the session was closed by its client"),
+        EndReason::Unknown if is_member => (frames::EndReason::Unknown, UNKNOWN_TO_MEMBER),
         EndReason::Unknown => (frames::EndReason::Unknown, "there is no such session"),
     }
 }

@@ -16,6 +16,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::link::Slot;
+use super::proof::Proved;
 use crate::frontend::ConnectionId;
 
 /// The client's end of a connection.
@@ -26,6 +27,8 @@ pub struct Peer {
     pub calls: Arc<Calls>,
     /// The link that carries the calls to the leader, if this node does not lead.
     pub link: Arc<Slot>,
+    /// What the client has proved: it may be a member of the cluster, which carries calls here.
+    pub proved: Arc<Proved>,
     /// Set if the connection has no place. The server answers every call on it with this error.
     pub turned_away: Option<Arc<str>>,
 }
@@ -182,6 +185,7 @@ mod tests {
             address: None,
             calls: calls.clone(),
             link: Arc::default(),
+            proved: Arc::default(),
             turned_away: None,
         };
         let mut request = Request::new(Body::empty());

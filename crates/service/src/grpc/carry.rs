@@ -8,12 +8,13 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use baton_api::convert::to_client;
 use baton_api::v1;
 use baton_api::v1::{locks_server, members_server};
+use baton_runtime::Instant;
 use baton_types::frames::{Leader, ToClient};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
@@ -25,19 +26,24 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tonic::metadata::MetadataMap;
 use tower_layer::Layer;
 use tower_service::Service;
+use tracing::field::display;
+use tracing::warn;
 
 use super::bodies::{CarriedBody, Held, Until};
 use super::calls::Peer;
+use super::meant;
 use super::requests::HEADER_BYTES;
 use crate::host::Host;
+use crate::limiter::Limiter;
 use crate::replica::{Leadership, Replica};
 
 /// The most streams and calls that a node carries at a time.
 pub const CARRIED_MAX: usize = 4096;
 
-/// Marks a carried stream or call. It is never carried again.
+/// Marks a carried stream or call. It is never carried again, whoever says so: the mark gives no right.
 const CARRIED: &str = "baton-carried";
-/// The address of the client, for the operator's log of the leader.
+/// The address of the client, for the operator's log of the leader. Only a connection that has proved to come from a member
+/// is believed.
 const FROM: &str = "baton-from";
 
 /// Whether a call is the stream of a session.
@@ -59,6 +65,8 @@ enum Kind {
     Session,
     /// By the leader, unless the caller wants a local reading.
     Reading(Listing),
+    /// By the leader, with a stream.
+    Backup,
     /// By the leader. If the link to the leader breaks, nobody knows whether the call had its effect.
     Change,
 }
@@ -89,6 +97,7 @@ fn kind(path: &str) -> Kind {
         (locks_server::SERVICE_NAME, "ListLocks") => Kind::Reading(Listing::Locks),
         (locks_server::SERVICE_NAME, "GetLock") => Kind::Reading(Listing::Lock),
         (locks_server::SERVICE_NAME, "ListSessions") => Kind::Reading(Listing::Sessions),
+        (members_server::SERVICE_NAME, "Backup") => Kind::Backup,
         (locks_server::SERVICE_NAME, "ForceRelease") => Kind::Change,
         (members_server::SERVICE_NAME, "Add" | "Promote" | "Remove" | "Update" | "Transfer") => Kind::Change,
         _ => Kind::Own,
@@ -114,6 +123,7 @@ pub struct Carrier<R: Replica> {
     /// Places for connections; each link to the leader takes one, too.
     connections: Arc<Semaphore>,
     stopping: CancellationToken,
+    limiter: Mutex<Limiter>,
 }
 
 impl<R: Replica> Carrier<R> {
@@ -123,7 +133,30 @@ impl<R: Replica> Carrier<R> {
         connections: Arc<Semaphore>,
         stopping: CancellationToken,
     ) -> Self {
-        Carrier { host, carried: Arc::new(Semaphore::new(carried_max)), carried_max, connections, stopping }
+        let (carried, limiter) = (Arc::new(Semaphore::new(carried_max)), Mutex::default());
+        Carrier { host, carried, carried_max, connections, stopping, limiter }
+    }
+
+    /// If a connection has not proved to come from a member, its calls do not say for which client they are.
+    fn distrust(&self, request: &mut Request<Body>) {
+        let peer = request.extensions().get::<Peer>();
+        if !is_carried(request.headers()) || peer.is_some_and(|peer| peer.proved.is_member()) {
+            return;
+        }
+        let from = peer.and_then(|peer| peer.address).map(display);
+        request.headers_mut().remove(FROM);
+        // While the cluster has no secret, its nodes carry without a proof.
+        if self.host.member().is_some()
+            && let Some(quiet) =
+                self.limiter.lock().unwrap_or_else(PoisonError::into_inner).say("unproved", Instant::now())
+        {
+            warn!(
+                from,
+                quiet,
+                "a call says that a member of the cluster carried it here, but its connection has not proved to come from \
+                 a member; it counts as a call of a client"
+            );
+        }
     }
 
     /// Whether this node answers, for a call that only a leader can answer.
@@ -166,11 +199,11 @@ impl<R: Replica> Carrier<R> {
         let mut over = Box::pin(until_over(kind, leader.node, self.host.leadership(), self.stopping.clone()));
         let ended = CancellationToken::new();
         let answered = async {
-            let link = peer.link.to(&leader, &self.connections).await?;
+            let link = peer.link.to(&leader, self.host.member(), &self.connections).await?;
             let mut channel = link.channel();
             let broken = |error: tonic::transport::Error| kind.broken(&link.broke(&error));
             poll_fn(|cx| channel.poll_ready(cx)).await.map_err(broken)?;
-            let request = carried(request, peer.address, &ended);
+            let request = carried(request, peer.address, &leader, &ended);
             let response = channel.call(request).await.map_err(broken)?;
             Ok::<_, Status>((response, link))
         };
@@ -181,7 +214,8 @@ impl<R: Replica> Carrier<R> {
         };
         // A leader that refuses the stream at once sends its status in the headers, and no frame.
         let is_refused = response.headers().contains_key("grpc-status");
-        let first = (kind == Kind::Session && !is_refused).then(|| first_frame(leader));
+        let names_leader = kind == Kind::Session && !is_refused && self.host.sends_clients_to(leader.node);
+        let first = names_leader.then(|| first_frame(leader));
         let broken = move |why: &str| kind.broken(why);
         let held = Held::new(link, place, guard);
         Ok(response.map(|body| Body::new(CarriedBody::new(first, body, over, broken, held))))
@@ -205,10 +239,16 @@ async fn until_over(
 
 /// The same request for the leader. Its body ends with an error once `ended` is cancelled: only that resets the stream
 /// at the leader if the client does not end it.
-fn carried(request: Request<Body>, from: Option<SocketAddr>, ended: &CancellationToken) -> Request<Body> {
+fn carried(
+    request: Request<Body>,
+    from: Option<SocketAddr>,
+    leader: &Leader,
+    ended: &CancellationToken,
+) -> Request<Body> {
     let (mut head, body) = request.into_parts();
     head.extensions.clear();
     head.headers.insert(CARRIED, HeaderValue::from_static("1"));
+    meant::address(&mut head.headers, leader.cluster, leader.node);
     if let Some(from) = from.and_then(|from| HeaderValue::from_str(&from.to_string()).ok()) {
         head.headers.insert(FROM, from);
     }
@@ -284,7 +324,12 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        self.carrier.distrust(&mut request);
+        let host = &self.carrier.host;
+        if let Err(refused) = meant::check(request.headers(), || (host.cluster_id(), host.node_id())) {
+            return Box::pin(async { Ok(refused.into_http()) });
+        }
         let kind = kind(request.uri().path());
         // A carried call is not carried again: this node refuses it, if it does not lead.
         if kind == Kind::Own || is_carried(request.headers()) || self.carrier.answers_itself() {
@@ -325,6 +370,7 @@ mod tests {
         for change in ["Add", "Promote", "Remove", "Update", "Transfer"] {
             assert_eq!(kind(&format!("/baton.v1.Members/{change}")), Kind::Change);
         }
+        assert_eq!(kind("/baton.v1.Members/Backup"), Kind::Backup);
         assert_eq!(kind("/baton.v1.Locks/ListLocks"), Kind::Reading(Listing::Locks));
         assert_eq!(kind("/baton.v1.Locks/GetLock"), Kind::Reading(Listing::Lock));
         assert_eq!(kind("/baton.v1.Locks/ListSessions"), Kind::Reading(Listing::Sessions));
@@ -350,7 +396,8 @@ mod tests {
         let from = |text: &str| text.parse::<SocketAddr>().unwrap();
         let (connection, calls) = (crate::frontend::ConnectionId(1), Arc::default());
         let address = Some(from("10.0.0.1:1"));
-        let peer = Peer { connection, address, calls, link: Arc::default(), turned_away: None };
+        let (link, proved) = (Arc::default(), Arc::default());
+        let peer = Peer { connection, address, calls, link, proved, turned_away: None };
         let mut metadata = MetadataMap::new();
         assert_eq!(client_address(&metadata, &peer), Some(from("10.0.0.1:1")));
         metadata.insert(FROM, "10.0.0.2:2".parse().unwrap());

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 
 use super::calls::{Calls, Peer};
 use crate::frontend::{ConnectionId, LIMIT_AGAIN_MS};
+use crate::limiter::{EVENTS_MAX, Limiter};
 
 /// Every HTTP/2 client begins with a preface of this many bytes.
 const PREFACE_BYTES: usize = 24;
@@ -48,7 +49,7 @@ pub fn accept(
 ) -> impl Stream<Item = io::Result<Connection>> {
     let told = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
     let why: Arc<str> = format!("the server has {most} connections; it takes no more").into();
-    let (mut last, mut told_at) = (0, None::<Instant>);
+    let (mut last, mut told_at, limiter) = (0, None::<Instant>, Arc::default());
     TcpIncoming::from(listener).with_nodelay(Some(true)).filter_map(move |came| {
         let stream = match came {
             Ok(stream) => stream,
@@ -57,7 +58,7 @@ pub fn accept(
         last += 1;
         let id = ConnectionId(last);
         if let Ok(place) = places.clone().try_acquire_owned() {
-            return Some(Ok(Connection::new(stream, id, place, None, &stopping)));
+            return Some(Ok(Connection::new(stream, id, place, None, &stopping, &limiter)));
         }
         // At most one line a minute, so that a flood of connections does not flood the log.
         if told_at.is_none_or(|told_at| told_at.elapsed() >= Duration::from_millis(LIMIT_AGAIN_MS)) {
@@ -70,7 +71,7 @@ pub fn accept(
             );
         }
         let place = told.clone().try_acquire_owned().ok()?;
-        Some(Ok(Connection::new(stream, id, place, Some(why.clone()), &stopping)))
+        Some(Ok(Connection::new(stream, id, place, Some(why.clone()), &stopping, &limiter)))
     })
 }
 
@@ -90,6 +91,8 @@ pub struct Connection {
     idle_max: Duration,
     /// Resolves when the server stops; none after that.
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// For the lines of the log about all connections.
+    limiter: Arc<Mutex<Limiter>>,
 }
 
 impl Connection {
@@ -99,17 +102,19 @@ impl Connection {
         place: OwnedSemaphorePermit,
         turned_away: Option<Arc<str>>,
         stopping: &CancellationToken,
+        limiter: &Arc<Mutex<Limiter>>,
     ) -> Self {
         let (address, calls) = (stream.peer_addr().ok(), Arc::<Calls>::default());
         let first = if turned_away.is_some() { TURNED_AWAY_FOR } else { PREFACE_MAX };
         Connection {
             stream,
-            peer: Peer { connection, address, calls, link: Arc::default(), turned_away },
+            peer: Peer { connection, address, calls, link: Arc::default(), proved: Arc::default(), turned_away },
             preface_bytes_left: PREFACE_BYTES,
             look: Box::pin(sleep(first)),
             calls_seen: None,
             idle_max: IDLE_MAX,
             stopping: Some(Box::pin(stopping.clone().cancelled_owned())),
+            limiter: limiter.clone(),
             _place: place,
         }
     }
@@ -123,9 +128,10 @@ impl Connection {
         while self.look.as_mut().poll(cx).is_ready() {
             if let Some(why) = self.why_hung_up() {
                 let (connection, from) = (self.peer.connection.0, self.peer.address.map(display));
-                match why {
-                    NO_PREFACE => info!(connection, from, why, "a connection was closed"),
-                    _ => debug!(connection, from, why, "a connection was closed"),
+                let left_out = if why == NO_PREFACE { self.may_say() } else { None };
+                match left_out {
+                    Some(left_out) => info!(connection, from, why, left_out, "a connection was closed"),
+                    None => debug!(connection, from, why, "a connection was closed"),
                 }
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
@@ -133,6 +139,12 @@ impl Connection {
             self.look.as_mut().reset(Instant::now() + again);
         }
         Ok(())
+    }
+
+    /// Returns how many lines were left out in the minute before, if another one may be written.
+    fn may_say(&self) -> Option<u64> {
+        let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+        limiter.say_up_to(EVENTS_MAX, NO_PREFACE, baton_runtime::Instant::now())
     }
 
     fn why_hung_up(&mut self) -> Option<&'static str> {
@@ -215,7 +227,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let stream = listener.accept().await.unwrap().0;
-        let mut connection = Connection::new(stream, ConnectionId(1), place, None, stopping);
+        let mut connection = Connection::new(stream, ConnectionId(1), place, None, stopping, &Arc::default());
         connection.look = Box::pin(sleep(within));
         connection.idle_max = within;
         (connection, client)

@@ -9,6 +9,8 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
+use super::proof::{self, Member};
+
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// After this much silence the node sends an HTTP/2 ping. The leader has the same time to answer it. So a link to a dead
 /// machine ends after about a second.
@@ -23,6 +25,8 @@ const LINK_WINDOW_BYTES: u32 = 1 << 20;
 pub struct Link {
     leader: Leader,
     channel: Channel,
+    /// Both ends have proved to be members of the cluster.
+    is_proved: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -63,12 +67,18 @@ impl std::fmt::Debug for State {
 }
 
 impl Slot {
-    /// The link to this leader. Dials it, if there is none.
-    pub async fn to(&self, leader: &Leader, places: &Arc<Semaphore>) -> Result<Arc<Link>, Status> {
+    /// The link to this leader. Dials it, if there is none. If this node knows the secret of the cluster, it proves so.
+    pub async fn to(
+        &self,
+        leader: &Leader,
+        member: Option<Member>,
+        places: &Arc<Semaphore>,
+    ) -> Result<Arc<Link>, Status> {
         let mut state = self.0.lock().await;
         match &*state {
             State::To(to, link) if to == leader => {
-                if let Some(link) = link.upgrade() {
+                // A link of before the node knew the secret keeps its streams, and gets no more.
+                if let Some(link) = link.upgrade().filter(|link| link.is_proved || member.is_none()) {
                     return Ok(link);
                 }
             }
@@ -77,7 +87,7 @@ impl Slot {
             }
             _ => {}
         }
-        match dial(leader, places).await {
+        match dial(leader, member, places).await {
             Ok(link) => {
                 let link = Arc::new(link);
                 *state = State::To(leader.clone(), Arc::downgrade(&link));
@@ -91,7 +101,7 @@ impl Slot {
     }
 }
 
-async fn dial(leader: &Leader, places: &Arc<Semaphore>) -> Result<Link, Status> {
+async fn dial(leader: &Leader, member: Option<Member>, places: &Arc<Semaphore>) -> Result<Link, Status> {
     let Leader { name, address, .. } = leader;
     let place = places.clone().try_acquire_owned();
     let place = place.map_err(|_| {
@@ -114,7 +124,10 @@ async fn dial(leader: &Leader, places: &Arc<Semaphore>) -> Result<Link, Status> 
         Ok(connected) => connected.map_err(|error| failed(&error))?,
         Err(elapsed) => return Err(failed(&elapsed)),
     };
-    Ok(Link { leader: leader.clone(), channel, _place: place })
+    if let Some(member) = &member {
+        proof::prove(channel.clone(), member, leader).await?;
+    }
+    Ok(Link { leader: leader.clone(), channel, is_proved: member.is_some(), _place: place })
 }
 
 /// The deepest cause. The outer errors say only "transport error".

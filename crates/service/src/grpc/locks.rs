@@ -42,8 +42,8 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         tokio::spawn(pass_on(stream, request.into_inner(), refuse));
         let said = heard.map_while(|said| match said {
             Ok(said) => Some(Ok(to_client(said))),
-            // The client has received Ended, so no error follows.
-            Err(Closing::Ended) => None,
+            // The client has received Ended or OtherCluster, so no error follows.
+            Err(Closing::Ended | Closing::OtherCluster) => None,
             Err(why) => Some(Err(closed(&why))),
         });
         let refused = futures::stream::once(refused).filter_map(|refused| refused.ok().map(Err));

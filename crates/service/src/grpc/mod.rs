@@ -7,7 +7,10 @@ mod connections;
 mod frames;
 mod link;
 mod locks;
+mod meant;
 mod members;
+mod own_address;
+mod proof;
 mod requests;
 
 pub use calls::CountCalls;
@@ -16,4 +19,6 @@ pub use connections::accept;
 pub use frames::BoundFrames;
 pub use locks::GrpcLocks;
 pub use members::GrpcMembers;
+pub use own_address::watch as watch_own_address;
+pub use proof::{GrpcProofs, Member};
 pub use requests::{REQUEST_TIME_MAX, ReadRequests};

@@ -217,7 +217,14 @@ mod tests {
         let body = Body::new(http_body_util::StreamBody::new(ReceiverStream::new(body)));
         let mut request = Request::builder().uri(path).body(body).unwrap();
         let (connection, calls, link) = (ConnectionId(1), calls.clone(), Arc::default());
-        request.extensions_mut().insert(Peer { connection, address: None, calls, link, turned_away: None });
+        request.extensions_mut().insert(Peer {
+            connection,
+            address: None,
+            calls,
+            link,
+            proved: Arc::default(),
+            turned_away: None,
+        });
         (pieces, request)
     }
 

@@ -1,15 +1,20 @@
 //! The calls that get one answer: listings, forced releases, the status, and the members of the cluster.
 
 use std::net::SocketAddr;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Leader;
 use baton_types::views::{Cluster, Holder, Lock, Page, Session, Status};
 use tokio::sync::{oneshot, watch};
+use tracing::warn;
 
 use super::Host;
+use crate::backup::About;
 use crate::clock;
 use crate::frontend::{CallId, Frontend, Reply, words};
+use crate::grpc::Member;
 use crate::listing::{self, ListLocks, Moment};
 use crate::replica::{ChangeError, Leadership, MemberChange, Replica};
 use crate::state::{Caller, State};
@@ -66,6 +71,15 @@ impl<R: Replica> Host<R> {
         Ok((page, age_ms))
     }
 
+    /// The state for a backup: everything that was acknowledged before the call is in it.
+    pub async fn backup(&self) -> Result<(About, State), CallError> {
+        self.begin_reading(Reading::Linearizable).await?;
+        let (state, term, index) = self.shell.replica().for_backup().ok_or_else(|| {
+            CallError::Invalid("this server is a member of a peer group, which has nothing to back up".to_owned())
+        })?;
+        Ok((About { cluster: self.cluster_id(), term, index, made_ms: clock::wall_ms() }, state))
+    }
+
     /// Forces the release of a lock, for a client at address `from`. Returns the holders at that time.
     pub async fn force(&self, lock: &[u8], now: bool, from: Option<SocketAddr>) -> Result<Vec<Holder>, CallError> {
         let (lock, caller) = (words::name(lock).map_err(invalid)?, Caller { from, ..Caller::default() });
@@ -83,6 +97,10 @@ impl<R: Replica> Host<R> {
     pub(super) fn own_status(&self) -> Status {
         let (node, group) = (self.shell.replica().status(), self.shell.replica().group());
         let counts = self.shell.with_state(State::counts);
+        let closed_ms = self.shell.with_state(|state| state.cluster().closed_ms()).unwrap_or(0);
+        // A peer group has no such limit in its state.
+        let max_ttl_ms = self.shell.with_state(|state| state.cluster().max_ttl_ms());
+        let max_ttl_ms = if group.is_some() { 0 } else { max_ttl_ms };
         let inner = self.shell.inner();
         Status {
             node: node.node,
@@ -100,7 +118,55 @@ impl<R: Replica> Host<R> {
             group,
             cluster: None,
             name: self.shell.replica().name(),
+            cluster_id: Some(self.cluster_id()),
+            address_remark: self.address_remark().unwrap_or_default(),
+            closed_ms,
+            max_ttl_ms,
         }
+    }
+
+    /// The id of the cluster, or of the peer group.
+    pub fn cluster_id(&self) -> ClusterId {
+        self.shell.replica().cluster_id()
+    }
+
+    /// Whether this node may send clients to the address of this member.
+    pub fn sends_clients_to(&self, node: u64) -> bool {
+        self.shell.replica().address_remark(node).is_none()
+    }
+
+    /// Where clients reach this node, if other nodes send clients there.
+    pub fn client_address(&self) -> Option<String> {
+        self.shell.replica().client_address()
+    }
+
+    /// What is wrong with the address that this node advertises to clients, by what the members know of each other.
+    pub fn own_address_remark(&self) -> Option<String> {
+        self.shell.replica().address_remark(self.node_id())
+    }
+
+    /// For the status: what is wrong with the address that this node advertises to clients. Logs every change.
+    pub fn set_address_remark(&self, remark: Option<String>) {
+        let mut known = self.shell.address_remark.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != remark {
+            remark.iter().for_each(|sentence| warn!("{sentence}"));
+            *known = remark;
+        }
+    }
+
+    fn address_remark(&self) -> Option<String> {
+        self.shell.address_remark.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What this node proves to other members with. None while it does not know the secret of the cluster.
+    pub fn member(&self) -> Option<Member> {
+        let secret = self.shell.with_state(|state| state.cluster().secret().cloned())?;
+        Some(Member { secret, cluster: self.cluster_id(), node: self.node_id() })
+    }
+
+    /// The id of this node.
+    pub fn node_id(&self) -> u64 {
+        self.shell.replica().status().node
     }
 
     /// The cluster, as this node sees it. None if the server is a member of a peer group.

@@ -26,8 +26,7 @@ impl<R: Replica> Reports<R> {
 
     /// An entry of this term was applied. `state` is the state right after it; no other entry may be applied meanwhile.
     pub fn applied(&self, term: u64, entry: &Entry, outcome: &Outcome, state: &State) {
-        // The front end proposes one command per entry. Other entries are from older versions and earlier terms.
-        if let [command] = &entry.commands[..] {
+        if let Some(command) = entry.of_frontend() {
             self.tell(|frontend, now_ms| frontend.applied(now_ms, state, term, command, outcome));
         }
     }

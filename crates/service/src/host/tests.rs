@@ -2,6 +2,7 @@
 
 use std::sync::RwLock;
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient};
 use baton_types::limits::NAME_BYTES_MAX;
 use prost::Message;
@@ -32,10 +33,12 @@ impl<R: Replica> TestClient<R> {
     async fn open(host: &Host<R>, session: u64) -> Self {
         let (stream, heard) = host.stream(ConnectionId(session), None);
         let mut client = TestClient { stream, heard };
+        let cluster = Some(host.shell.replica().cluster_id());
         let (label, host, secret) = (String::new(), String::new(), Some(Secret([1; 32])));
-        let open = Open { session, attempt: 1, ttl_ms: 10_000, label, host, pid: 0, resume: false, secret };
+        let open =
+            Open { session, attempt: 1, ttl_ms: 10_000, label, host, pid: 0, resume: false, secret, cluster: None };
         client.stream.hears(Ok(ToServer::Open(open))).await;
-        assert_eq!(client.next().await, ToClient::Opened { session, ttl_ms: 10_000 });
+        assert_eq!(client.next().await, ToClient::Opened { session, ttl_ms: 10_000, cluster });
         client
     }
 
@@ -186,6 +189,10 @@ impl Replica for Obedient {
         Status { node: 1, role: Role::Leader, term: 1, commit: 0, applied: 0 }
     }
 
+    fn cluster_id(&self) -> ClusterId {
+        ClusterId::MIN
+    }
+
     fn free_bytes(&self) -> Option<u64> {
         None
     }
@@ -240,7 +247,7 @@ async fn obedient_host() -> Host<Obedient> {
     let (tell, leadership) = watch::channel(Leadership::Leads { term: 3 });
     let open = async |reports| Ok::<_, OpenError>(Obedient::start(leadership, reports));
     let host = Host::start(ServerLimits::default(), open).await.unwrap();
-    host.shell.step(|frontend, _| frontend.told(Leadership::Leads { term: 3 }));
+    host.tell(Leadership::Leads { term: 3 });
     tokio::time::timeout(LONG, host.leads().wait_for(|leads| *leads)).await.expect("it leads").unwrap();
     drop(tell);
     host

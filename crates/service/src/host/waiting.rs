@@ -136,8 +136,9 @@ fn bytes(said: &ToClient) -> usize {
         }
         ToClient::Ended { reason: _, message } => message.len(),
         ToClient::Hopeless { acquire: _, why: Hopeless { process: _, message } } => message.len(),
-        ToClient::Leader(Leader { node: _, name, address }) => name.len() + address.len(),
+        ToClient::Leader(Leader { node: _, name, address, cluster: _ }) => name.len() + address.len(),
         ToClient::Opened { .. } | ToClient::Alive { .. } | ToClient::Answer { .. } | ToClient::Revoked { .. } => 0,
+        ToClient::OtherCluster { .. } => 0,
     };
     size_of::<Item>() + beside
 }

@@ -4,8 +4,9 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+
+use baton_runtime::{Thread, before_disk, thread};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::log::Purged;
 use super::log_store::Fatal;
@@ -13,18 +14,22 @@ use crate::store::Removal;
 
 /// The cleaning thread. Dropping this waits until the thread has finished all jobs.
 pub(super) struct Cleaner {
-    given: Option<Sender<(Purged, Removal)>>,
-    thread: Option<JoinHandle<()>>,
+    given: Option<UnboundedSender<(Purged, Removal)>>,
+    thread: Option<Thread>,
     /// Set before `fatal` is called. From then on the writer must not acknowledge anything.
     failed: Arc<AtomicBool>,
 }
 
 impl Cleaner {
-    pub fn start(fatal: Fatal) -> io::Result<Cleaner> {
-        let (given, to_do) = mpsc::channel();
+    /// `alive` is dropped when no file is removed any more.
+    pub fn start(fatal: Fatal, alive: mpsc::Sender<()>) -> io::Result<Cleaner> {
+        let (given, to_do) = mpsc::unbounded_channel();
         let failed = Arc::new(AtomicBool::new(false));
         let fails = failed.clone();
-        let thread = thread::Builder::new().name("cleaner".to_owned()).spawn(move || clean(&to_do, &fails, &fatal))?;
+        let thread = thread("cleaner", async move {
+            clean(to_do, &fails, &fatal).await;
+            drop(alive);
+        })?;
         Ok(Cleaner { given: Some(given), thread: Some(thread), failed })
     }
 
@@ -36,7 +41,7 @@ impl Cleaner {
 
     /// Fails if a file could not be removed.
     pub fn check(&self) -> io::Result<()> {
-        let has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        let has_ended = self.thread.as_ref().is_some_and(Thread::is_finished);
         if has_ended || self.failed.load(Ordering::SeqCst) { Err(stopped()) } else { Ok(()) }
     }
 }
@@ -45,9 +50,10 @@ fn stopped() -> io::Error {
     io::Error::other("the log accepts no more writes, because an old file of the log could not be removed")
 }
 
-fn clean(to_do: &Receiver<(Purged, Removal)>, failed: &AtomicBool, fatal: &Fatal) {
-    for (entries, removal) in to_do {
+async fn clean(mut to_do: UnboundedReceiver<(Purged, Removal)>, failed: &AtomicBool, fatal: &Fatal) {
+    while let Some((entries, removal)) = to_do.recv().await {
         drop(entries);
+        before_disk().await;
         if let Err(error) = removal.run() {
             failed.store(true, Ordering::SeqCst);
             fatal(&format!("a file of the log cannot be removed ({error}); nothing more is written"));
@@ -59,7 +65,6 @@ fn clean(to_do: &Receiver<(Purged, Removal)>, failed: &AtomicBool, fatal: &Fatal
 impl Drop for Cleaner {
     fn drop(&mut self) {
         drop(self.given.take());
-        // If the thread panicked, the panic hook has printed the reason.
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.thread.take().into_iter().for_each(Thread::join);
     }
 }

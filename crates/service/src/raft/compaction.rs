@@ -86,11 +86,12 @@ impl Compaction {
             let pause = self.pause.after(self.failures.load(Ordering::Relaxed));
             let paused = async {
                 match pause {
-                    Some(pause) => tokio::time::sleep(pause).await,
+                    Some(pause) => baton_runtime::sleep(pause).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
+                biased;
                 () = self.wanted.notified() => return,
                 () = paused => return,
                 () = self.tried.notified() => {}

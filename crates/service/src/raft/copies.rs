@@ -7,10 +7,10 @@
 //! A process that answers at its address never ends, even if a member refuses it: that member may know an earlier address.
 //! And no process ends while it cannot know who is at its address.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use baton_runtime::{Instant, timeout};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::node::Node;
 use super::peers::{LinkError, Peers, Purpose, Refusal};

@@ -76,14 +76,14 @@ pub(super) fn meta(written: snapshot::SnapshotMeta) -> Result<SnapshotMeta, Stri
     Ok(SnapshotMeta { last_log_id: written.last.map(LogId::from), last_membership })
 }
 
-fn written(membership: &OpenraftMembership) -> record::Membership {
+pub(super) fn written(membership: &OpenraftMembership) -> record::Membership {
     record::Membership {
         configs: membership.get_joint_config().clone(),
         nodes: membership.nodes().map(|(id, node)| (*id, node.clone())).collect(),
     }
 }
 
-fn membership(written: record::Membership) -> Result<OpenraftMembership, String> {
+pub(super) fn membership(written: record::Membership) -> Result<OpenraftMembership, String> {
     let record::Membership { configs, nodes } = written;
     OpenraftMembership::new(configs, nodes).map_err(|error| format!("its membership is invalid: {error}"))
 }

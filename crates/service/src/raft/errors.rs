@@ -14,8 +14,8 @@ pub enum MemberError {
     NoSuchMember { id: u64 },
     #[error("there is no member with the name or id {name}; the members are {members}")]
     NoSuchName { name: String, members: String },
-    /// To a removal. The names help to see a typing error.
-    #[error("{name} is no member; the members are {members}")]
+    /// To a removal, of what was a member.
+    #[error("{name} is no member any more; the members are {members}")]
     IsNoMember { name: String, members: String },
     #[error("{name} is no member yet, and waits to be added; add it first: `baton member add {name}`")]
     NotAdded { name: String },
@@ -37,7 +37,7 @@ pub enum MemberError {
     OtherFormats { name: String, theirs: (u8, u8), format: u8 },
     #[error("{what} is not a valid {field}: it {why}")]
     Invalid { field: &'static str, what: String, why: &'static str },
-    #[error("node {id} is a member already, with the name {name}")]
+    #[error("{name} is a member already (id {id})")]
     IsMember { id: u64, name: String },
     #[error(
         "node {id} has the name {name} already; each member needs a name of its own; if that node is gone, remove it first \
@@ -67,11 +67,15 @@ pub enum MemberError {
         "{name} is the last voter, and a cluster without a voter decides nothing; add and promote another node first"
     )]
     LastVoter { name: String },
-    #[error(
-        "without {name} the voters that answer would be no majority, because {silent} does not answer or lags; remove \
-         that one first, or start it"
-    )]
-    NoMajority { name: String, silent: String },
+    #[error("without {name} the voters that answer and get entries would be no majority: {why}")]
+    NoMajority {
+        name: String,
+        /// What is wrong with each of the others.
+        why: String,
+    },
+    /// It answers, but the leader sends it no entries, or it refuses them. The sentence has no subject.
+    #[error("{name} {why}")]
+    GetsNothing { name: String, why: String },
     #[error("{name} is {behind} entries behind; wait until it has them")]
     Lags { name: String, behind: u64 },
     #[error("{name} does not answer this leader, and was last heard of {ms} ms ago; start it, or remove it")]
@@ -101,6 +105,11 @@ pub enum MemberError {
     /// The leader may still change.
     #[error("{name} did not take over within {ms} ms")]
     NoTransfer { name: String, ms: u64 },
+    #[error(
+        "{name} needs at least {ms} ms for each sync of its log, so an election would not end, and no node would lead; start all \
+         nodes with `--election-timeout {wanted}`, or with more"
+    )]
+    SlowSyncs { name: String, ms: u64, wanted: String },
     #[error("no other voter can lead now")]
     Alone,
     #[error("the node is stopped")]
@@ -112,6 +121,7 @@ pub enum MemberError {
 impl MemberError {
     /// True if nothing has to be changed, because it is as the caller wants it.
     pub fn is_so_already(&self) -> bool {
-        matches!(self, MemberError::IsNoMember { .. } | MemberError::IsVoter { .. } | MemberError::Leads { .. })
+        use MemberError::{IsMember, IsNoMember, IsVoter, Leads};
+        matches!(self, IsMember { .. } | IsNoMember { .. } | IsVoter { .. } | Leads { .. })
     }
 }

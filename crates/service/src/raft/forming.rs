@@ -10,9 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use baton_runtime::sleep;
 use futures::future::join_all;
 use openraft::async_runtime::WatchReceiver;
-use tokio::time::sleep;
 use tracing::info;
 
 use super::errors::MemberError;
@@ -259,8 +259,9 @@ impl Node {
                 info!("the cluster has not begun yet: this node {sentence}");
             }
             tokio::select! {
-                () = sleep(EVERY) => {}
+                biased;
                 changed = metrics.changed() => changed.map_err(|_| MemberError::Stopped)?,
+                () = sleep(EVERY) => {}
             }
         }
         Ok(())

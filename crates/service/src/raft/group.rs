@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_runtime::timeout;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use openraft::{ChangeMembers, Raft, RaftMetrics, ServerState};
 use tokio::sync::{OwnedMutexGuard, watch};
-use tokio::time::timeout;
 
 use super::errors::MemberError;
 use super::machine::Machine;
@@ -90,7 +90,7 @@ impl Group {
         // A change has two steps. A task of its own makes the second even if this caller is gone.
         let raft = self.raft.clone();
         let before = *self.metrics().membership_config.log_id();
-        let changing = tokio::spawn(async move {
+        let changing = baton_runtime::spawn(async move {
             let changed = raft.change_membership(change, retain).await?;
             // The caller sees the change in what it asks next. An error means that the node stops.
             let is_shown = |metrics: &Metrics| *metrics.membership_config.log_id() >= Some(changed.log_id);
@@ -177,8 +177,14 @@ impl Group {
             return BTreeMap::new();
         }
         let late = |id: u64| slow_round_trips(self.peers.round_trip(id)?, self.timing);
-        let remark = |id: u64| Some((id, self.peers.set_back(id).map(str::to_owned).or_else(|| late(id))?));
+        let remark = |id: u64| Some((id, self.gets_nothing(id).or_else(|| late(id))?));
         metrics.membership_config.nodes().filter_map(|(id, _)| remark(*id)).collect()
+    }
+
+    /// Why a node gets no entries from this leader although it answers: a sentence without a subject.
+    pub(super) fn gets_nothing(&self, id: u64) -> Option<String> {
+        let refuses = || Some(format!("refuses the leader: {}", self.peers.refuses(id)?));
+        self.peers.set_back(id).map(str::to_owned).or_else(refuses)
     }
 }
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use baton_runtime::{Instant, sleep, timeout};
 use futures::future::join_all;
 use openraft::alias::InstantOf;
 use openraft::async_runtime::WatchReceiver;
-use tokio::time::{Instant, sleep, timeout};
 
 use super::errors::MemberError;
 use super::group::{Group, Metrics, known, name};
@@ -64,7 +64,7 @@ impl Group {
         self.becomes_healthy(id, patience, |metrics| lag(metrics, id), LAG_MAX).await
     }
 
-    /// Returns when the node has answered a question that was sent after this call began, and lacks few enough entries.
+    /// Returns when the node has answered a question that was sent after this call began, gets entries, and lacks few enough.
     /// `behind` counts them; none if this leader does not know yet. Fails if that takes too long.
     pub(super) async fn becomes_healthy(
         &self,
@@ -79,7 +79,10 @@ impl Group {
             let follows = self.follows(id, known(&metrics, id)?).await;
             let metrics = self.leading()?;
             let heard_ms_ago = self.peers.last_heard(id).map(in_ms);
-            let health = health(name(&metrics, id), follows, heard_ms_ago, behind(&metrics), behind_max);
+            let health = match self.gets_nothing(id).filter(|_| follows) {
+                Some(why) => Err(MemberError::GetsNothing { name: name(&metrics, id), why }),
+                None => health(name(&metrics, id), follows, heard_ms_ago, behind(&metrics), behind_max),
+            };
             if health.is_ok() || began.elapsed() >= patience {
                 return health;
             }

@@ -3,12 +3,16 @@
 //! openraft does not compare entries at or below its commit index, because no leader that was elected by the rules can have
 //! others there. But if the folder of a voter was set back to an older copy, it votes for a leader that lacks committed
 //! entries. That leader's entries would be taken for ours, or would replace entries that this node has applied.
+//!
+//! Such a voter has also forgotten its votes, so a term may have had two leaders, or one leader twice. Then two different
+//! entries have one id. So the contents are compared too: each append names the last entry with commands before it, and what
+//! is in it. Nodes with a different entry there have a different history.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::log::Image;
-use super::log_reader::LogReader;
+use super::log::{Fingerprint, Image};
+use super::log_reader::{self, LogReader};
 use super::peers::is_acceptable;
 use crate::format::record::{LogId, Vote};
 
@@ -22,6 +26,13 @@ pub(crate) enum Contradiction {
          what was acknowledged in the replaced entries is lost", ours.index, ours.term, theirs.index, theirs.term
     )]
     Decided { ours: LogId, theirs: LogId, leader: u64, term: u64 },
+    #[error(
+        "entry {} of term {} here is not the entry with this number and term of node {leader}, which leads in term {term}: the \
+         data folder of a node was set back to an older copy, and the term {} began twice, so the state of this node is not that \
+         of the leader; remove this node from the cluster, empty its folder, and add it again; what only this node has \
+         acknowledged is lost", id.index, id.term, id.term
+    )]
+    Content { id: LogId, leader: u64, term: u64 },
     #[error(
         "it sent entry {} of term {}, but as the same leader it has sent entry {} of term {} before", theirs.index,
         theirs.term, ours.index, ours.term
@@ -71,6 +82,54 @@ impl History {
             }
         }
         Ok(())
+    }
+
+    /// Compares the contents of a leader's entries with those of our own entries that have the same ids.
+    pub fn compare_contents(
+        &self,
+        vote: Vote,
+        me: u64,
+        contents: impl Iterator<Item = (LogId, Fingerprint)>,
+    ) -> Result<(), Contradiction> {
+        let image = self.log.image();
+        let own = image.head.vote.unwrap_or(Vote { term: 0, node: me, committed: false });
+        if !is_acceptable(vote, own) {
+            return Ok(());
+        }
+        let is_other = |&(id, theirs): &(LogId, Fingerprint)| {
+            image.term(id.index) == Some(id.term) && image.fingerprint(id.index) != Some(theirs)
+        };
+        match contents.into_iter().find(is_other) {
+            Some((id, _)) => Err(Contradiction::Content { id, leader: vote.node, term: vote.term }),
+            None => Ok(()),
+        }
+    }
+
+    /// Finds the last entry with commands up to an index, if this node still has it. Does not keep the folder in use.
+    pub fn last_commands(&self) -> impl Fn(u64) -> Option<(LogId, Fingerprint)> + Send + Sync + use<> {
+        let image = self.log.shared_image();
+        move |upto| log_reader::lock(&image).last_commands(upto)
+    }
+
+    /// The index of the last entry, if there is one.
+    pub fn last(&self) -> Option<u64> {
+        self.log.image().last().map(|last| last.index)
+    }
+
+    /// True if Raft accepts an append with this vote after this entry: an append that still waits before Raft is not
+    /// counted.
+    pub fn follows(&self, vote: Vote, me: u64, previous: Option<LogId>) -> bool {
+        is_acceptable(vote, self.vote(me)) && previous.is_none_or(|previous| self.has(previous))
+    }
+
+    /// All entries up to this one are committed.
+    pub fn settle(&self, upto: u64) {
+        self.log.image().settle(upto);
+    }
+
+    /// True if the log has this entry, or has purged it.
+    pub fn has(&self, id: LogId) -> bool {
+        self.log.image().has(id)
     }
 
     /// The first entry of the log with a term above this one.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use baton_runtime::timeout;
 use futures::future::join_all;
 use openraft::async_runtime::WatchReceiver;
-use tokio::time::timeout;
 use tracing::info;
 
 use super::errors::MemberError;

@@ -15,12 +15,12 @@
 
 use std::time::Duration;
 
+use baton_runtime::{Instant, sleep};
 use openraft::alias::SerdeInstantOf;
 use openraft::async_runtime::WatchReceiver;
 use openraft::metrics::RaftServerMetrics;
-use openraft::{Instant as _, Raft, ServerState};
+use openraft::{Raft, ServerState};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
 
 use super::machine::Machine;
 use super::options::Timing;
@@ -120,6 +120,7 @@ pub(super) async fn follow(
         tell.send_if_modified(|told| std::mem::replace(told, current) != current);
         let waits_for_majority = seen.claim().is_some() && !matches!(current, Leadership::Leads { .. });
         tokio::select! {
+            biased;
             changed = server.changed() => if changed.is_err() {
                 tell.send_replace(Leadership::DoesNotLead { leader: None });
                 return;

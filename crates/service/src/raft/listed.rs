@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use baton_runtime::{sleep, timeout};
 use futures::future::join_all;
-use tokio::time::{sleep, timeout};
 use tracing::warn;
 
 use super::errors::MemberError;
@@ -71,6 +71,21 @@ pub(super) async fn check_data(peers: &Peers, named: &[String]) -> Result<(), Op
     let ours = peers.identity().cluster;
     let other = ask(peers, named).await.into_iter().find(|(_, theirs)| *theirs != ours);
     other.map_or(Ok(()), |(address, theirs)| Err(OpenError::OtherCluster { ours, address, theirs }))
+}
+
+/// Refuses to leave a cluster whose other members still answer, because both clusters would grant the same locks.
+/// `members` are their peer addresses.
+pub(super) async fn check_silent(peers: &Peers, members: &[String]) -> Result<(), OpenError> {
+    let ours = peers.identity().cluster;
+    match ask(peers, members).await.into_iter().find(|(_, theirs)| *theirs == ours) {
+        None => Ok(()),
+        Some((address, _)) => Err(OpenError::Refused {
+            why: format!(
+                "the node at {address} still runs in cluster {ours:016x}, which this node would leave, and both would grant the \
+                 same locks; stop it for good, and start this node again"
+            ),
+        }),
+    }
 }
 
 impl Node {

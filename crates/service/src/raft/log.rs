@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crc32c::crc32c;
 use openraft::entry::RaftEntry;
+use serde::{Deserialize, Serialize};
 
 use super::edge;
 use super::types::LogEntry;
@@ -36,6 +38,20 @@ struct Kept {
     term: u64,
     payload: Arc<[u8]>,
 }
+
+/// Tells the contents of two entries apart that have the same id: see [`super::history`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint(u32);
+
+impl Fingerprint {
+    pub fn of(payload: &[u8]) -> Fingerprint {
+        // All memberships are alike: each node encodes them itself. Commands have the bytes of the node that proposed them.
+        Fingerprint(if Payload::is_membership(payload) { 0 } else { crc32c(payload) })
+    }
+}
+
+/// How far back a membership or a blank entry is passed over in the search for commands. Each term begins with commands.
+const COMMANDS_AGO_MAX: u64 = 64;
 
 /// Entries of one term that follow each other and are only on disk, up to the next run or to the first entry in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +96,8 @@ pub(super) struct Image {
     /// The index of the first of `entries`.
     first: u64,
     entries: VecDeque<Kept>,
+    /// Of each entry, on disk or in memory.
+    fingerprints: VecDeque<Fingerprint>,
     /// Total size of the payloads in memory.
     bytes: u64,
     /// All entries up to this one are committed, although no record of the log says so.
@@ -116,6 +134,7 @@ impl Image {
 
     /// Removes all entries from `end` on.
     fn truncate(&mut self, end: u64) {
+        self.fingerprints.truncate(end.saturating_sub(self.begin()) as usize);
         while self.end() > end.max(self.first) {
             self.bytes -= self.entries.pop_back().map_or(0, |kept| kept.payload.len() as u64);
         }
@@ -129,6 +148,8 @@ impl Image {
     /// million entries takes a while.
     pub fn purge(&mut self, id: LogId) -> Purged {
         let next = id.index.saturating_add(1);
+        let count = next.saturating_sub(self.begin()).min(self.fingerprints.len() as u64);
+        self.fingerprints.drain(..count as usize);
         while self.on_disk.get(1).map_or(self.first, |run| run.first) <= next && self.on_disk.pop_front().is_some() {}
         if let Some(run) = self.on_disk.front_mut() {
             run.first = run.first.max(next);
@@ -184,6 +205,7 @@ impl Image {
             before.into_iter().for_each(|before| self.settle(before));
         }
         self.bytes += payload.len() as u64;
+        self.fingerprints.push_back(Fingerprint::of(payload));
         self.entries.push_back(Kept { term: id.term, payload: payload.into() });
         Ok(())
     }
@@ -244,6 +266,28 @@ impl Image {
             Some(at) => self.entries.get(usize::try_from(at).ok()?).map(|kept| kept.term),
             None => self.on_disk.iter().rev().find(|run| run.first <= index).map(|run| run.term),
         }
+    }
+
+    /// True if the log has this entry, or has purged it.
+    pub fn has(&self, id: LogId) -> bool {
+        match self.term(id.index) {
+            Some(term) => term == id.term,
+            None => self.head.purged.is_some_and(|purged| id.index <= purged.index),
+        }
+    }
+
+    /// What tells the content of an entry, in memory or on disk, from that of another one with its id.
+    pub fn fingerprint(&self, index: u64) -> Option<Fingerprint> {
+        self.fingerprints.get(usize::try_from(index.checked_sub(self.begin())?).ok()?).copied()
+    }
+
+    /// The last entry with commands up to this one, if it is not far away. Only commands have contents of their own.
+    pub fn last_commands(&self, upto: u64) -> Option<(LogId, Fingerprint)> {
+        let membership = Fingerprint(0);
+        let blank = Fingerprint::of(&Payload::Blank.encode());
+        let from = upto.saturating_sub(COMMANDS_AGO_MAX);
+        let known = |index| Some((LogId { term: self.term(index)?, index }, self.fingerprint(index)?));
+        (from..=upto).rev().find_map(|index| known(index).filter(|(_, of)| ![membership, blank].contains(of)))
     }
 
     fn end(&self) -> u64 {

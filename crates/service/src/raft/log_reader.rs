@@ -9,9 +9,9 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_runtime::spawn_blocking;
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
 
 use super::log::{Image, Purged};
 use super::log_store::{APPEND_BYTES_MAX, Fatal, Warn};
@@ -53,8 +53,11 @@ impl LogReader {
     }
 
     pub(super) fn image(&self) -> MutexGuard<'_, Image> {
-        // A poisoned lock is harmless: nothing panics between two steps of a change to the image.
-        self.image.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.image)
+    }
+
+    pub(super) fn shared_image(&self) -> Arc<Mutex<Image>> {
+        self.image.clone()
     }
 
     /// All entries that exist from `start` to before `end`.
@@ -143,6 +146,11 @@ impl LogReader {
             true => Err("the disk has another entry in its place".to_owned()),
         }
     }
+}
+
+pub(super) fn lock(image: &Mutex<Image>) -> MutexGuard<'_, Image> {
+    // A poisoned lock is harmless: nothing panics between two steps of a change to the image.
+    image.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why entries could not be read.

@@ -9,8 +9,9 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use baton_runtime::Instant;
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
@@ -42,7 +43,7 @@ const INLINE_ENTRIES_MAX: usize = 4;
 /// wake-ups of a hand-over. True for a disk in memory, or one with a battery-backed cache.
 const INLINE_SYNC_MAX: Duration = Duration::from_micros(50);
 
-/// The time that the logging thread gets to write the last line before the process aborts.
+/// The time that the logging thread gets to write the last line before the process ends.
 const LAST_LINE_MAX: Duration = Duration::from_millis(200);
 
 /// Ends the process, because data may no longer reach the disk or the state may be wrong. The argument is the reason,
@@ -51,14 +52,17 @@ const LAST_LINE_MAX: Duration = Duration::from_millis(200);
 /// If the function returns (in tests), nothing more is written or acknowledged.
 pub type Fatal = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The function for production: logs the reason, and aborts the process.
-pub fn abort() -> Fatal {
+/// The exit status of a server that cannot go on.
+const FAILED: i32 = 1;
+
+/// The function for production: logs the reason, and ends the process.
+pub fn end_process() -> Fatal {
     Arc::new(|why| {
         tracing::error!("{why}");
         // Another thread may write the log line. Nothing is written to the journal or acknowledged meanwhile, because
         // the caller waits here.
         std::thread::sleep(LAST_LINE_MAX);
-        std::process::abort();
+        std::process::exit(FAILED);
     })
 }
 
@@ -114,7 +118,7 @@ impl LogStore {
         }
         let (written, durable) = (image.head, Durable::new(image.last()));
         let reader = LogReader::new(image, journal.archive(), retention.clone(), (fatal.clone(), warn), alive.clone());
-        let writer = Writer::start(journal, written, durable.clone(), fatal.clone());
+        let writer = Writer::start(journal, written, durable.clone(), fatal.clone(), alive.clone());
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
         Ok(LogStore { reader, written, compaction, retention, durable, alone, writer, fatal, _alive: alive })
     }
@@ -235,8 +239,22 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.write(Record::Vote((*vote).into())).await
     }
 
+    /// Ends the node if the log lacks the entry, because Raft would apply what is not there. `peers/guard.rs` prevents this
+    /// unless a leader contradicts itself.
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        self.reader.image().head.committed = committed.map(record::LogId::from);
+        let committed = committed.map(record::LogId::from);
+        let mut image = self.reader.image();
+        if let Some(id) = committed.filter(|id| !image.has(*id)) {
+            drop(image);
+            self.writer.stop();
+            let why = format!(
+                "the leader says that entry {} of term {} is committed, but it has sent another one",
+                id.index, id.term
+            );
+            (self.fatal)(&why);
+            return Err(io::Error::other(why));
+        }
+        image.head.committed = committed;
         Ok(())
     }
 

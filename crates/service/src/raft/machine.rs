@@ -6,16 +6,18 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use baton_types::durations;
 use futures::{Stream, StreamExt};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use tokio::sync::mpsc;
+use tracing::info;
 
 use super::log_store::{Fatal, Warn};
 use super::snapshot::{Builder, Chunks, Kept};
 use super::types::{Applied, LogEntry, LogId, Membership, Payload, Snapshot, SnapshotMeta, TypeConfig};
 use crate::format;
-use crate::state::{Command, Entry, Outcome, State};
+use crate::state::{Command, Entry, Outcome, State, cluster};
 use crate::store::Unreadable;
 
 /// Called for every applied entry, in log order, before the proposer gets the result. It must not block.
@@ -128,6 +130,7 @@ impl Machine {
             }
             if let Some(entry) = &commands {
                 for command in &entry.commands {
+                    tell_max_ttl(&replica.state, command, id);
                     apply(&mut replica.state, id.index, entry.now_ms, command, &mut outcome);
                 }
             }
@@ -143,6 +146,21 @@ impl Machine {
             self.is_broken = true;
             broken(&self.fatal, &*panic)
         })
+    }
+}
+
+/// Notes in the log that a leader changes the longest TTL of the cluster: nodes with different options may take turns.
+fn tell_max_ttl(state: &State, command: &Command, id: LogId) {
+    if let Command::Cluster(cluster::Command::SetMaxTtl { max_ttl_ms }) = *command
+        && max_ttl_ms != state.cluster().max_ttl_ms()
+    {
+        info!(
+            "entry {} of term {} sets the longest TTL of the cluster from {} to {} (--max-ttl of the node that led then)",
+            id.index,
+            id.leader_id.term,
+            durations::shown(state.cluster().max_ttl_ms()),
+            durations::shown(max_ttl_ms)
+        );
     }
 }
 

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use baton_runtime::timeout;
 use futures::future::join_all;
 use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
-use tokio::time::timeout;
 
 use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known, name};
@@ -148,17 +148,17 @@ impl Node {
         let old: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
         let new: BTreeSet<u64> = old.iter().copied().filter(|voter| *voter != id).collect();
         let asked = old.iter().map(|voter| async move {
-            let is_healthy = *voter == self.id() || self.group.check_health(*voter, patience).await.is_ok();
-            (*voter, is_healthy)
+            let is_me = *voter == self.id();
+            (*voter, if is_me { Ok(()) } else { self.group.check_health(*voter, patience).await })
         });
         let voters = join_all(asked).await;
-        let healthy = voters.iter().filter(|(_, is_healthy)| *is_healthy).map(|(voter, _)| *voter).collect();
+        let healthy = voters.iter().filter(|(_, health)| health.is_ok()).map(|(voter, _)| *voter).collect();
         if is_majority(&[old, new], &healthy) {
             return Ok(());
         }
-        let silent = voters.iter().filter(|(voter, is_healthy)| !is_healthy && *voter != id);
-        let silent: Vec<String> = silent.map(|(voter, _)| name(metrics, *voter)).collect();
-        Err(MemberError::NoMajority { name: name(metrics, id), silent: silent.join(", ") })
+        let others = voters.into_iter().filter(|(voter, _)| *voter != id);
+        let why: Vec<String> = others.filter_map(|(_, health)| Some(health.err()?.to_string())).collect();
+        Err(MemberError::NoMajority { name: name(metrics, id), why: why.join("; ") })
     }
 
     /// Changes the name and the addresses of a member. An empty field stays as it is. The member must answer at a new
@@ -171,7 +171,7 @@ impl Node {
         if wanted.peer_address != known.peer_address {
             let why = match self.introduce(&wanted.peer_address).await {
                 Ok(theirs) if theirs.node == id => None,
-                Ok(theirs) => Some(format!("node {} answers there", theirs.node)),
+                Ok(theirs) => Some(format!("{} answers there", self.group.peers.label(theirs.node))),
                 Err(error) => Some(why_silent(&error)),
             };
             if let Some(why) = why {
@@ -228,6 +228,7 @@ impl Node {
     pub async fn transfer(&self, to: u64) -> Result<(), MemberError> {
         if is_voter(&self.group.leading()?, to) && to != self.id() {
             self.group.check_room(to).await?;
+            self.group.check_pace(to).await?;
         }
         self.group.transfer(to).await
     }
@@ -288,9 +289,11 @@ impl Node {
         }
     }
 
-    /// Whether a member says that this node is no member. Asks again if it has said so: it may know better by now.
+    /// Whether a member says that this node is no member. Asks again if it has said so: it may know better by now. A node
+    /// that knows no leader asks anyway: if it was removed, nobody tells it.
     async fn is_excluded_by(&self, id: u64, record: &NodeRecord) -> bool {
-        if !self.group.peers.is_excluded_by(id) {
+        let knows_leader = self.leader_record().is_some();
+        if id == self.id() || (knows_leader && !self.group.peers.is_excluded_by(id)) {
             return false;
         }
         let asked = timeout(STATUS_MAX, self.introduce(&record.peer_address)).await;

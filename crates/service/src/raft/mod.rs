@@ -11,6 +11,8 @@
 //! - The bytes of the log decide when a snapshot is made. After each snapshot the log is purged, except for the last
 //!   seconds of it if the group has several nodes. These stay on disk only.
 
+mod advertised;
+mod anew;
 mod cleaner;
 mod compaction;
 mod copies;
@@ -18,6 +20,7 @@ mod edge;
 mod errors;
 mod forming;
 mod freshness;
+mod governing;
 mod group;
 mod handing_over;
 mod history;
@@ -36,8 +39,10 @@ mod peers;
 mod receipt;
 mod records;
 mod replica;
+mod restore;
 mod retention;
 mod rounds;
+pub mod simulated;
 mod snapshot;
 mod space;
 #[cfg(test)]
@@ -49,15 +54,19 @@ mod writer;
 
 pub use crate::format::record::NodeRecord;
 pub use crate::replica::{Leadership, Role, Status};
+pub use anew::Anew;
+pub(crate) use anew::NO_DATA;
 pub use compaction::Pause;
 pub use errors::MemberError;
 pub(crate) use forming::check_list;
-pub use log_store::{Fatal, Warn, abort, complain};
+pub use governing::Wishes;
+pub use log_store::{Fatal, Warn, complain, end_process};
 pub use machine::OnApply;
 pub use members::Member;
 pub use node::{Node, Pending, ProposeError, ReadError};
 pub use options::{Beginning, Options, Timing};
-pub use peers::{Hello, LinkError, NodeStatus, Refusal};
+pub use peers::{Hello, LinkError, Listener, NodeStatus, Refusal, Simulated, Stream, Tcp, Transport};
 pub use receipt::OnLost;
+pub use restore::{RestoreError, Restored, Stopped, read_stopped, restore};
 pub use retention::Keep;
 pub use types::Applied;

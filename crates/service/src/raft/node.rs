@@ -6,20 +6,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use baton_runtime::{Instant, JoinSet};
 use futures::FutureExt;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::ClientWriteError;
 use openraft::raft::ClientWriteResult;
 use openraft::{Config, Raft, ServerState, SnapshotPolicy};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 use tracing::info;
 
+use super::anew::{Replayed, begin_anew};
 use super::compaction::Compaction;
+use super::governing::Governing;
 use super::group::{Group, confirmed, in_words, name};
 use super::history::History;
 use super::listed::check_data;
@@ -27,7 +28,7 @@ use super::log_reader::Evictor;
 use super::log_store::{APPEND_BYTES_MAX, LogStore};
 use super::machine::{Machine, Shared};
 use super::options::{Beginning, Options, Timing};
-use super::peers::{self, APPEND_ENTRIES_MAX, Door, Guard, NodeStatus, Peers};
+use super::peers::{self, APPEND_ENTRIES_MAX, Confirmed, Door, Guard, NodeStatus, Peers};
 use super::receipt::{OnLost, Receipt};
 use super::retention::Retention;
 use super::rounds::Rounds;
@@ -39,7 +40,7 @@ use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
 use crate::replica::{Leadership, Role, Status};
 use crate::state::{Command, Entry, State};
-use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store, adopt};
+use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store, adopt, refuse_unfinished};
 
 /// Why an entry is not applied, or may not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,6 +106,7 @@ pub struct Node {
     files: Files,
     leadership: watch::Receiver<Leadership>,
     on_lost: OnLost,
+    governing: Arc<Governing>,
     /// Submitted entries that wait for a place in openraft's queue, in order; `overflowing` counts them.
     overflow: mpsc::UnboundedSender<Submission>,
     overflowing: Arc<AtomicUsize>,
@@ -144,6 +146,7 @@ pub(super) struct Parts {
 impl Parts {
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Parts, OpenError> {
         let Options { segment_bytes, snapshot_after_bytes, snapshot_pause, on_apply, fatal, warn, keep, .. } = options;
+        refuse_unfinished(&*disk)?;
         let store = Store::open(disk.clone(), &FromOlder)?;
         let (alive, gone) = mpsc::channel(1);
         let compaction = Arc::new(Compaction::new(snapshot_after_bytes, snapshot_pause));
@@ -192,20 +195,30 @@ impl Node {
         let (record, on_lost, warn) = (options.record.clone(), options.on_lost.clone(), options.warn.clone());
         let fatal = options.fatal.clone();
         let (timing, beginning, listener) = (options.timing, options.beginning, options.listener.take());
-        let (routes, formats) = (std::mem::take(&mut options.routes), options.formats);
+        let (reaches, formats) = ((std::mem::take(&mut options.routes), options.transport.clone()), options.formats);
         let others = std::mem::take(&mut options.others);
-        let parts = Parts::open(disk.clone(), options)?;
+        let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
+        let no_random = |e| failed(&format!("the system gave no random number: {e}"));
+        let governing = Governing::new(options.wishes).map_err(no_random)?;
+        let (fence_from, anew) = (options.wishes.fence_from, options.anew);
+        let start = baton_runtime::random_u64().map_err(no_random)?;
+        let mut parts = Parts::open(disk.clone(), options)?;
+        if let Some(anew) = anew {
+            let (reaches, rounds) = (reaches.clone(), (Rounds::default(), timing.election_max));
+            let peers = Peers::new(parts.identity, start, record.clone(), reaches, formats, rounds, warn.clone());
+            begin_anew(anew, &mut parts, &disk, (&peers, &record)).await?;
+        } else if let Some(from) = fence_from.filter(|_| !parts.log.is_empty()) {
+            check_fences(&mut parts, from).await?;
+        }
         let Parts { identity, files, log, history, evictor, machine, shared, .. } = parts;
         let Parts { compaction, retention, snapshots, alive, alone, gone, .. } = parts;
         let node = identity.node;
-        let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
         // A node that no other node can reach needs no heartbeats.
         let pace = if listener.is_some() { timing } else { Timing::SLOW };
         let config = config(pace).validate().map_err(|e| failed(&e))?;
-        let bound = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(|e| failed(&e))?;
-        let start = getrandom::u64().map_err(|e| failed(&format!("the system gave no random number: {e}")))?;
+        let bound = listener.as_ref().map(|listener| listener.local_addr()).transpose().map_err(|e| failed(&e))?;
         let rounds = Rounds::default();
-        let peers = Peers::new(identity, start, record, routes, formats, (rounds.clone(), timing.election_max), warn);
+        let peers = Peers::new(identity, start, record, reaches, formats, (rounds.clone(), timing.election_max), warn);
         if !log.is_empty() {
             check_data(&peers, &others).await?;
         }
@@ -215,6 +228,7 @@ impl Node {
         let syncs = log.syncs();
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let (metrics, theirs) = (raft.metrics(), rounds.clone());
+        peers.set_last_commands(history.last_commands());
         peers.set_confirmed(move || confirmed(&metrics.borrow_watched(), &theirs));
         let begun = begin(&raft, &peers, beginning, bound).await;
         if let Err(error) = begun {
@@ -240,6 +254,7 @@ impl Node {
         tasks.spawn(group.clone().confirm_again_and_again());
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
+        tasks.spawn(governing.clone().go_on(group.clone(), shared.clone()));
         let (overflow, overflown) = mpsc::unbounded_channel();
         let overflowing = Arc::new(AtomicUsize::new(0));
         tasks.spawn(drain(overflown, overflowing.clone()));
@@ -254,7 +269,20 @@ impl Node {
         }
         let running = Running { tasks, gone }.into();
         let leadership = told;
-        Ok(Node { raft, group, shared, disk, files, leadership, on_lost, overflow, overflowing, running, copied })
+        Ok(Node {
+            raft,
+            group,
+            shared,
+            disk,
+            files,
+            leadership,
+            on_lost,
+            governing,
+            overflow,
+            overflowing,
+            running,
+            copied,
+        })
     }
 
     /// Proposes an entry. The returned future resolves when the entry is applied or refused. Entries are in the log in
@@ -282,6 +310,7 @@ impl Node {
     /// The caller must keep an entry far below 1 MiB. The limits on client requests ensure that.
     pub fn submit(&self, term: u64, entry: Entry) {
         let is_lead = entry.commands.iter().any(Command::is_lead);
+        let entry = if is_lead { self.governing.before_lead(entry, || self.format()) } else { entry };
         if self.needs_newer(&entry).is_some() {
             let lost = self.on_lost.clone();
             // The caller holds locks that `on_lost` may need.
@@ -302,6 +331,10 @@ impl Node {
             return;
         }
         self.submit_later(submission);
+    }
+
+    pub(super) fn overflowing(&self) -> usize {
+        self.overflowing.load(Ordering::Acquire)
     }
 
     fn submit_later(&self, submission: Submission) {
@@ -329,6 +362,12 @@ impl Node {
     /// cheap (shared structure) and blocks no other thread.
     pub fn state(&self) -> State {
         self.shared.read().state.clone()
+    }
+
+    /// The current state of this node, and the last entry in it.
+    pub(super) fn state_at(&self) -> Option<(State, LogId)> {
+        let replica = self.shared.read();
+        Some((replica.state.clone(), replica.applied?))
     }
 
     /// The current leadership, and every change of it.
@@ -407,10 +446,21 @@ pub(super) fn config(timing: Timing) -> Config {
 }
 
 /// The name of a node that was not given one.
-const NAME: &str = "default";
+pub(super) const NAME: &str = "default";
 
 /// The time that another node has to install a snapshot once it has received all of it.
 const SNAPSHOT_INSTALL_MAX: Duration = Duration::from_secs(60);
+
+/// Refuses a floor for the fences that does nothing, because the folder has higher ones.
+async fn check_fences(parts: &mut Parts, from: u64) -> Result<(), OpenError> {
+    let last = Replayed::of(parts).await?.state.last_fence();
+    match last >= from {
+        true => Err(OpenError::Refused {
+            why: format!("its last fence is {last}, so --fence-from {from} is too low; start the server without it"),
+        }),
+        false => Ok(()),
+    }
+}
 
 /// Begins a group, or goes on in the one that the folder knows.
 async fn begin(
@@ -454,7 +504,7 @@ async fn begin(
             )),
             None => OpenError::Raft(format!(
                 "IDENTITY says node {node}, and the log is of others ({members}); if this node was removed from its cluster, \
-                 start it with an empty data folder; otherwise restore a backup of the data folder"
+                 start it with an empty data folder; otherwise restore a backup (`baton restore`)"
             )),
         });
     }
@@ -473,17 +523,20 @@ fn role(state: ServerState) -> Role {
 
 /// What this node says about itself to other nodes.
 pub(super) fn node_status(group: &Group) -> NodeStatus {
-    let receiver = group.raft.metrics();
-    let metrics = receiver.borrow_watched();
+    let metrics = group.metrics();
+    // Those who ask must not take a leader for one that grants locks, if no majority confirms it.
+    let is_recent = |confirmed: Confirmed| Duration::from_millis(confirmed.ms_ago) <= group.timing.election_max;
+    let is_confirmed = confirmed(&metrics, &group.rounds).is_some_and(is_recent);
     NodeStatus {
         role: role(metrics.state),
         term: metrics.current_term,
         last_log: metrics.last_log_index,
         commit: metrics.local_committed.map(|id| id.index),
         applied: metrics.last_applied.map(|id| id.index),
-        leader: metrics.current_leader,
+        leader: metrics.current_leader.filter(|leader| *leader != metrics.id || is_confirmed),
         voted_for: metrics.vote.leader_id.voted_for,
         sync_ms: peers::in_ms(group.syncs.longest()),
+        sync_min_ms: peers::in_ms(group.syncs.shortest()),
         free_bytes: *group.free.borrow(),
     }
 }
@@ -537,6 +590,7 @@ async fn purge(
         // After the purge is ordered: a stream of appends that ends begins again with a snapshot.
         peers.set_unreadable(*damaged.borrow_and_update());
         tokio::select! {
+            biased;
             changed = snapshots.changed() => if changed.is_err() {
                 return;
             },

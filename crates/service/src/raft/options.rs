@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-
+use super::anew::Anew;
 use super::compaction::Pause;
-use super::log_store::{Fatal, Warn, abort, complain};
+use super::governing::Wishes;
+use super::log_store::{Fatal, Warn, complain, end_process};
 use super::machine::OnApply;
-use super::peers::FORMATS;
+use super::peers::{FORMATS, Listener, Tcp, Transport};
 use super::receipt::OnLost;
 use super::retention::Keep;
 use crate::format::record::NodeRecord;
@@ -35,7 +35,9 @@ pub struct Options {
     /// Called with a warning when an action failed and will be tried again.
     pub warn: Warn,
     /// Takes the connections of other nodes. None: this node is a group of one.
-    pub listener: Option<TcpListener>,
+    pub listener: Option<Box<dyn Listener>>,
+    /// Connects to other nodes.
+    pub transport: Arc<dyn Transport>,
     pub beginning: Beginning,
     /// Peer addresses of other nodes of the cluster that this node should join or form. A node with data of another
     /// cluster than theirs is not started.
@@ -45,6 +47,9 @@ pub struct Options {
     pub keep: Keep,
     /// Addresses of other nodes that this node reaches at another address, for example through a proxy.
     pub routes: BTreeMap<String, String>,
+    pub wishes: Wishes,
+    /// The node leaves its cluster, and begins another one with its data, alone. None: it goes on in its cluster.
+    pub anew: Option<Anew>,
     /// The oldest and the newest data format that this node says it reads. Only tests set it.
     #[doc(hidden)]
     pub formats: (u8, u8),
@@ -95,14 +100,17 @@ impl Default for Options {
             snapshot_pause: Pause::default(),
             on_apply: Box::new(|_, _, _| {}),
             on_lost: Arc::new(|_, _| {}),
-            fatal: abort(),
+            fatal: end_process(),
             warn: complain(),
             listener: None,
+            transport: Arc::new(Tcp),
             beginning: Beginning::default(),
             others: Vec::new(),
             timing: Timing::default(),
             keep: Keep::default(),
             routes: BTreeMap::new(),
+            wishes: Wishes::default(),
+            anew: None,
             formats: FORMATS,
         }
     }

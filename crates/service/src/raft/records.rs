@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use baton_runtime::sleep;
 use futures::future::join_all;
 use openraft::async_runtime::WatchReceiver;
 use openraft::metrics::RaftServerMetrics;
 use openraft::{ChangeMembers, ServerState};
-use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::group::{Group, is_joint};
@@ -38,6 +38,14 @@ impl NodeRecord {
             client_address: or(&self.client_address, &other.client_address),
         }
     }
+}
+
+/// Says where others reach a node. A node that is alone may have no address for other nodes.
+fn reached(record: &NodeRecord) -> String {
+    let at = |who: &str, address: &str| (!address.is_empty()).then(|| format!("{who} reach it at {address}"));
+    let ways = [at("other nodes", &record.peer_address), at("clients", &record.client_address)];
+    let ways = ways.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if ways.is_empty() { "it has no address".to_owned() } else { ways }
 }
 
 /// The record of this node, as it was started. If neither the record nor the membership has an address for other nodes,
@@ -86,15 +94,14 @@ pub(super) async fn keep_record(group: Group) {
         }
         let outcome = change_own(&group, &seen, reachable(&group, &seen).await).await;
         is_told |= outcome.is_ok();
-        let Some(NodeRecord { name, peer_address, client_address }) = wanted else {
+        let Some(wanted) = wanted else {
             sleep(TELL_EVERY).await;
             continue;
         };
         match &outcome {
-            Ok(()) if !was_changed => info!(
-                name,
-                "the record of this node is changed: other nodes reach it at {peer_address}, clients at {client_address}"
-            ),
+            Ok(()) if !was_changed => {
+                info!(name = wanted.name, "the record of this node is changed: {}", reached(&wanted))
+            }
             Err(refusal) if refusals.is_second(refusal) => {
                 warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
             }
@@ -149,7 +156,7 @@ impl Node {
         }
         let why = match self.introduce(&peer_address).await {
             Ok(theirs) if theirs.node == self.id() => return None,
-            Ok(theirs) => format!("node {} answers there", theirs.node),
+            Ok(theirs) => format!("{} answers there", self.group.peers.label(theirs.node)),
             Err(why) => why_silent(&why),
         };
         Some(format!(
@@ -227,6 +234,17 @@ fn is_half_done(metrics: &Metrics) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_that_a_node_does_not_have_is_not_told() {
+        let told = |peer: &str, client: &str| {
+            reached(&NodeRecord { name: "a".into(), peer_address: peer.into(), client_address: client.into() })
+        };
+        assert_eq!(told("h:1", "h:2"), "other nodes reach it at h:1, clients reach it at h:2");
+        assert_eq!(told("", "h:2"), "clients reach it at h:2");
+        assert_eq!(told("h:1", ""), "other nodes reach it at h:1");
+        assert_eq!(told("", ""), "it has no address");
+    }
 
     #[test]
     fn a_refusal_is_told_once_even_if_refusals_alternate() {

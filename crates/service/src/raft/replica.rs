@@ -1,5 +1,6 @@
 //! A node of Raft as a replica, for the host.
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Leader;
 use baton_types::views::Cluster;
 use tokio::sync::watch;
@@ -35,7 +36,8 @@ impl Node {
             MemberChange::Promote { member } => self.promote(self.find_added(&member).await?).await,
             MemberChange::Remove { member } => match self.find(&member) {
                 Ok(id) => self.remove(id).await,
-                Err(MemberError::NoSuchName { name, members }) => {
+                // Any other name is a typing error.
+                Err(MemberError::NoSuchName { name, members }) if self.group.peers.was_member(&name) => {
                     self.group.leading()?;
                     Err(MemberError::IsNoMember { name, members })
                 }
@@ -75,6 +77,16 @@ impl Replica for Node {
         self.status()
     }
 
+    fn for_backup(&self) -> Option<(State, u64, u64)> {
+        let (state, applied) = self.state_at()?;
+        Some((state, applied.leader_id.term, applied.index))
+    }
+
+    fn cluster_id(&self) -> ClusterId {
+        // The store refuses the id 0.
+        ClusterId::new(self.cluster()).unwrap_or(ClusterId::MIN)
+    }
+
     fn name(&self) -> String {
         let metrics = self.group.metrics();
         let known = metrics.membership_config.get_node(&self.id()).map(|record| record.name.clone());
@@ -88,7 +100,16 @@ impl Replica for Node {
 
     fn leader(&self) -> Option<Leader> {
         let (node, record) = self.leader_record().filter(|(node, _)| *node != self.id())?;
-        Some(Leader { node, name: record.name, address: record.client_address })
+        let cluster = Some(self.cluster_id());
+        Some(Leader { node, name: record.name, address: record.client_address, cluster })
+    }
+
+    fn address_remark(&self, node: u64) -> Option<String> {
+        self.address_remark(node)
+    }
+
+    fn client_address(&self) -> Option<String> {
+        self.client_address()
     }
 
     fn age_ms(&self) -> Option<u64> {

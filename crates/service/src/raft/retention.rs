@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use baton_runtime::Instant;
 use tokio::sync::watch;
 
 /// How much of the log a node with other members keeps behind a snapshot, on disk.

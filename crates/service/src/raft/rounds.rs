@@ -16,12 +16,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use baton_runtime::{Instant, sleep};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use openraft::async_runtime::WatchReceiver;
 use openraft::{RaftState, ServerState};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
 
 use super::group::{Group, Metrics};
 use super::node::{Node, ReadError};

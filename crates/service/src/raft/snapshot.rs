@@ -6,9 +6,8 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Instant;
 
+use baton_runtime::{Instant, before_large_write, thread};
 use openraft::RaftSnapshotBuilder;
 use tokio::sync::{mpsc, oneshot};
 use tracing::info;
@@ -151,8 +150,9 @@ impl Builder {
     pub(super) async fn write(self, state: State, first: fn()) -> io::Result<io::Result<()>> {
         let fatal = self.fatal.clone();
         let (done, written) = oneshot::channel();
-        let started = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
+        let started = thread("snapshot", async move {
             first();
+            before_large_write().await;
             let written = catch_unwind(AssertUnwindSafe(|| self.kept.write(&self.meta, &state)));
             // Dropped on this thread: freeing the memory of a whole state takes long.
             drop((state, self));
@@ -173,9 +173,11 @@ impl Builder {
 /// Lowers the priority of the snapshot thread: clients wait for grants, but not for this node's snapshots. If the call
 /// fails, the snapshot only disturbs clients more.
 fn leave_the_processor_to_others() {
-    // Only Linux has a nice value per thread.
+    // Only Linux has a nice value per thread. A simulation has only one thread for all.
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(10);
+    if baton_runtime::simulation::since_start().is_none() {
+        let _ = rustix::process::nice(10);
+    }
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {

@@ -8,17 +8,17 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_runtime::{Instant, sleep, spawn_blocking};
 use futures::future::join_all;
 use openraft::ServerState;
 use tokio::sync::{mpsc, watch};
-use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
 use tracing::info;
 
 use super::errors::MemberError;
 use super::group::{Group, Metrics, name};
 use super::members::STATUS_MAX;
-use super::peers::{Answer, Limiter, NodeStatus, Request};
+use super::peers::{Answer, NodeStatus, Request};
+use crate::limiter::Limiter;
 use crate::store::{Disk, FREE_BYTES_MIN};
 
 /// A node has room if it has this much. So a disk that fills slowly is noticed before anything is refused.
@@ -88,7 +88,7 @@ pub(super) async fn look(disk: Arc<dyn Disk>, tell: watch::Sender<Option<u64>>, 
 
 impl Group {
     /// What the other voters say about themselves, those that answer.
-    async fn voters_say(&self, metrics: &Metrics) -> Vec<(u64, NodeStatus)> {
+    pub(super) async fn voters_say(&self, metrics: &Metrics) -> Vec<(u64, NodeStatus)> {
         let membership = &metrics.membership_config;
         let others = membership.voter_ids().filter(|id| *id != metrics.id);
         let asked = others.filter_map(|id| Some((id, self.peers.get(id, membership.get_node(&id)?)))).map(
@@ -140,12 +140,16 @@ impl Group {
             }
             for to in successors(own, &others) {
                 let (to_name, free_mib) = (name(&metrics, to), own >> 20);
-                match self.transfer(to).await {
+                let taken = match self.check_pace(to).await {
+                    Ok(()) => self.transfer(to).await,
+                    slow => slow,
+                };
+                match taken {
                     Ok(()) => {
                         info!(free_mib, "{to_name} leads now, because it has more free space than this node");
                         break;
                     }
-                    Err(why) if limiter.say("space", std::time::Instant::now()).is_some() => self.peers.warn(&format!(
+                    Err(why) if limiter.say("space", baton_runtime::Instant::now()).is_some() => self.peers.warn(&format!(
                         "this node leads with {free_mib} MiB of free space, and {to_name}, which has more, does not take over: \
                          {why}"
                     )),
@@ -166,7 +170,21 @@ mod tests {
     fn voter(id: u64, free: u64, last_log: u64) -> (u64, NodeStatus) {
         let (role, leader, last_log, free_bytes) = (Role::Follower, None, Some(last_log), Some(free));
         let (commit, applied) = (last_log, last_log);
-        (id, NodeStatus { role, term: 1, last_log, commit, applied, leader, voted_for: 1, sync_ms: 1, free_bytes })
+        (
+            id,
+            NodeStatus {
+                role,
+                term: 1,
+                last_log,
+                commit,
+                applied,
+                leader,
+                voted_for: 1,
+                sync_ms: 1,
+                sync_min_ms: 1,
+                free_bytes,
+            },
+        )
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl RaftTypeConfig for TypeConfig {
         = openraft::impls::InlineBatch<T>
     where
         T: OptionalSend + 'static;
-    type AsyncRuntime = openraft::impls::TokioRuntime;
+    type AsyncRuntime = baton_runtime::Runtime;
     type ErrorSource = openraft::impls::BoxedErrorSource;
 }
 

@@ -1,12 +1,15 @@
 //! The cluster, as people see it: pure functions over what the members say.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use baton_types::views::{self, Cluster, Joining};
 
 use super::joining::distinct;
 use super::members::Member;
 use super::node::Node;
+use super::options::Timing;
+use super::pace::slow_syncs;
 use super::peers::{Announcement, NodeStatus};
 use crate::format::record::NodeRecord;
 use crate::replica::{Leadership, Role};
@@ -21,7 +24,11 @@ impl Node {
             Leadership::DoesNotLead { leader } => leader,
         };
         let halves = self.group.metrics().membership_config.get_joint_config().clone();
-        cluster(self.cluster(), self.id(), leader, &self.group.peers.waits(), &members, &halves)
+        let mut view = cluster(self.cluster(), self.id(), leader, &self.group.peers.waits(), &members, &halves);
+        if !view.no_leader.is_empty() {
+            view.no_leader += &slow_disk(&view.members, self.group.timing);
+        }
+        view
     }
 
     /// A sentence if the leader says that this node is no member of the cluster any more. A leader of an earlier term may
@@ -193,6 +200,13 @@ fn no_leader(me: u64, members: &[views::Member]) -> String {
     }
 }
 
+/// The slowest disk of a voter, if it is too slow for an election.
+fn slow_disk(members: &[views::Member], timing: Timing) -> String {
+    let slowest = members.iter().filter(|member| member.is_voter).max_by_key(|member| member.sync_ms);
+    let slow = |voter: &views::Member| slow_syncs(Duration::from_millis(voter.sync_ms?), timing);
+    slowest.and_then(|voter| Some(format!("; {} {}", voter.name, slow(voter)?))).unwrap_or_default()
+}
+
 /// What finishes a change of the voters that a dead node has stopped.
 fn half_made(members: &[views::Member], halves: &[BTreeSet<u64>]) -> String {
     let names = |half: &BTreeSet<u64>, pick: &dyn Fn(&views::Member) -> bool| {
@@ -239,7 +253,18 @@ mod tests {
 
     fn status(role: Role, term: u64, last_log: u64, leader: Option<u64>, voted_for: u64) -> NodeStatus {
         let (last_log, commit, applied) = (Some(last_log), Some(last_log), Some(last_log));
-        NodeStatus { role, term, last_log, commit, applied, leader, voted_for, sync_ms: 1, free_bytes: Some(7) }
+        NodeStatus {
+            role,
+            term,
+            last_log,
+            commit,
+            applied,
+            leader,
+            voted_for,
+            sync_ms: 1,
+            sync_min_ms: 1,
+            free_bytes: Some(7),
+        }
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Votes {
         // A candidate that connects again asks again, and the earlier request still waits.
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(|_| "too many requests for a vote wait for the disk".to_owned())?;
-        let cast = tokio::spawn(async move {
+        let cast = baton_runtime::spawn(async move {
             let _place = place;
             let mut file = self.file.lock().await;
             let voted = file.clone().ok_or("the file VOTED cannot be written")?;
@@ -150,7 +150,7 @@ impl Votes {
     async fn write(&self, voted: Arc<Voted>, place: Option<usize>, asked: Cast) -> Result<(), String> {
         let Some(place) = place else { return Ok(()) };
         let alive = self.alive.clone();
-        let written = tokio::task::spawn_blocking(move || {
+        let written = baton_runtime::spawn_blocking(move || {
             let written = voted.write(place, asked);
             // The folder is in use until here.
             drop((voted, alive));

@@ -8,11 +8,11 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use baton_runtime::{Instant, Thread, before_disk, thread};
 use openraft::storage::IOFlushed;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
@@ -22,6 +22,7 @@ use super::log_store::Fatal;
 use super::pace::Recent;
 use super::types::TypeConfig;
 use crate::format::record::LogId;
+use crate::limiter::Limiter;
 use crate::store::Journal;
 
 /// Limit of a frame of the journal in bytes, unless a single record is larger.
@@ -91,6 +92,7 @@ struct Frames {
     last_sync_ns: Arc<AtomicU64>,
     syncs: Arc<Recent>,
     durable: Durable,
+    limiter: Limiter,
 }
 
 /// The id of the last entry that was synced. It may have been truncated since. Clones share the same id.
@@ -123,8 +125,11 @@ impl Frames {
         let took = began.elapsed();
         self.last_sync_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.syncs.note(took);
-        if took >= SLOW {
-            warn!(took_ms = took.as_millis() as u64, bytes = records.len(), "a sync of the log was slow");
+        if took >= SLOW
+            && let Some(quiet) = self.limiter.say("slow", Instant::now())
+        {
+            let (took_ms, bytes) = (took.as_millis() as u64, records.len());
+            warn!(took_ms, bytes, more_since_the_last_such_line = quiet, "a sync of the log was slow");
         }
         match &synced {
             Ok(()) => {
@@ -161,23 +166,42 @@ pub(super) struct Writer {
     syncs: Arc<Recent>,
     queue: Option<UnboundedSender<Queued>>,
     room: Arc<Semaphore>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 impl Writer {
-    /// `written` is the head of the log as the journal has it. The writer keeps `durable` up to date.
-    pub fn start(journal: Journal, written: Head, durable: Durable, fatal: Fatal) -> io::Result<Writer> {
-        let cleaner = Cleaner::start(fatal.clone())?;
+    /// `written` is the head of the log as the journal has it. The writer keeps `durable` up to date. `alive` is dropped
+    /// when nothing is written any more.
+    pub fn start(
+        journal: Journal,
+        written: Head,
+        durable: Durable,
+        fatal: Fatal,
+        alive: mpsc::Sender<()>,
+    ) -> io::Result<Writer> {
+        let cleaner = Cleaner::start(fatal.clone(), alive.clone())?;
         let last_sync_ns = Arc::new(AtomicU64::new(u64::MAX));
         let syncs = Arc::new(Recent::default());
         let (journal, last, noted) = (Some(journal), last_sync_ns.clone(), syncs.clone());
-        let frames = Frames { journal, written, cleaner, fatal, last_sync_ns: last, syncs: noted, durable };
+        let frames = Frames {
+            journal,
+            written,
+            cleaner,
+            fatal,
+            last_sync_ns: last,
+            syncs: noted,
+            durable,
+            limiter: Limiter::default(),
+        };
         let frames = Arc::new(Mutex::new(frames));
         let in_flight = Arc::new(AtomicUsize::new(0));
         let (queue, queued) = unbounded_channel();
         let room = Arc::new(Semaphore::new(QUEUED_BYTES_MAX));
         let (theirs, count) = (frames.clone(), in_flight.clone());
-        let thread = thread::Builder::new().name("writer".to_owned()).spawn(move || run(queued, &theirs, &count))?;
+        let thread = thread("writer", async move {
+            run(queued, &theirs, &count).await;
+            drop(alive);
+        })?;
         Ok(Writer { frames, in_flight, last_sync_ns, syncs, queue: Some(queue), room, thread: Some(thread) })
     }
 
@@ -227,16 +251,22 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
-        // If the thread panicked, the panic hook has printed the reason.
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.thread.take().into_iter().for_each(Thread::join);
     }
 }
 
 /// The writer thread. It ends with the first failure. The queued writes are then dropped, which reports a failure to
 /// openraft.
-fn run(mut queued: UnboundedReceiver<Queued>, frames: &Mutex<Frames>, in_flight: &AtomicUsize) {
+async fn run(mut queued: UnboundedReceiver<Queued>, frames: &Mutex<Frames>, in_flight: &AtomicUsize) {
     let mut next = None;
-    while let Some(first) = next.take().or_else(|| queued.blocking_recv()) {
+    loop {
+        let first = match next.take() {
+            Some(first) => first,
+            None => match queued.recv().await {
+                Some(first) => first,
+                None => return,
+            },
+        };
         let (Write { mut records, mut span, mut head, purged, durable }, mut room) = first;
         let (mut purged, mut durable) = (Vec::from_iter(purged), vec![durable]);
         while let Ok((write, its_room)) = queued.try_recv() {
@@ -250,6 +280,7 @@ fn run(mut queued: UnboundedReceiver<Queued>, frames: &Mutex<Frames>, in_flight:
             purged.extend(write.purged);
             durable.push(write.durable);
         }
+        before_disk().await;
         let mut frames = lock(frames);
         let synced = frames.sync(&records, span, head);
         let mut released = purged.into_iter().map(|(upto, entries)| frames.release(upto, entries));

@@ -9,8 +9,8 @@ use tracing::info;
 use super::{Beginning, Options, PeerOptions, ServeError, Server, bind, bind_as};
 use crate::grpc::CARRIED_MAX;
 use crate::host::Host;
-use crate::raft::{self, MemberError, NodeRecord};
-use crate::store::{Folder, OpenError};
+use crate::raft::{self, MemberError, NO_DATA, NodeRecord};
+use crate::store::{Folder, OpenError, is_folder_of_ours};
 
 /// Resolves when the node is part of its cluster, or when it is refused.
 pub type Begins = Pin<Box<dyn Future<Output = Result<(), MemberError>> + Send>>;
@@ -20,15 +20,21 @@ impl Server {
     /// other node may still have to find the others: [`Server::run`] does that, and serves meanwhile.
     pub async fn start(options: &Options) -> Result<Self, ServeError> {
         check(options).map_err(ServeError::BadOptions)?;
+        // The folder would be made, and get a log.
+        if options.anew.is_some() && !is_folder_of_ours(&options.data) {
+            let (data, error) = (options.data.clone(), OpenError::Refused { why: NO_DATA.to_owned() });
+            return Err(ServeError::Open { data, error, remedy: String::new() });
+        }
         // The ports come first: a second server on the same port should report the port, whatever its data folder is.
         let (listener, address) = bind(options.listen).await?;
         let (mut settings, mut peer_address) = (raft::Options::default(), None);
         settings.record.client_address = address.to_string();
+        (settings.wishes, settings.anew) = (options.wishes, options.anew);
         if let Some(peers) = &options.peers {
             let (listener, bound) = bind_as(peers.listen, "--peer-listen").await?;
             peer_address = Some(bound);
             settings.record = record(peers, address, bound);
-            settings.listener = Some(listener);
+            settings.listener = Some(Box::new(listener));
             settings.routes = peers.routes.clone();
             settings.timing = peers.timing;
             if peers.beginning != Beginning::GoOn {
@@ -87,7 +93,7 @@ async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins>
 /// What to do when data is damaged or missing. The other members of a cluster have all of it, and an old copy of the
 /// folder would be set back.
 fn remedy(peers: Option<&PeerOptions>) -> String {
-    let alone = "restore a backup of the data folder";
+    let alone = "restore a backup (`baton restore`)";
     let Some(peers) = peers else { return format!("; {alone}") };
     let (others, name) = (others(peers), peers.name.as_deref().unwrap_or("NAME"));
     let address = others.first().map_or("ADDRESS", String::as_str);

@@ -5,6 +5,7 @@
 //!
 //! - `sessions`: the open sessions, and that a request is applied once. This module does not look into the requests.
 //! - `locks`: claims, queues, fences.
+//! - `cluster`: the secret, the longest TTL, and how long nothing is granted.
 //!
 //! **Architecture invariant: a module uses another one only through its public functions.** A module is listed in the
 //! enums of `words.rs` and `record.rs` and in [`State`]; `frontend/words.rs` converts its words. No other code needs to
@@ -27,6 +28,7 @@
 //!   So are the lines of claims, so the work of a command does not grow with the line that it changes.
 
 mod change;
+pub mod cluster;
 mod ids;
 mod limits;
 pub mod locks;
@@ -45,6 +47,7 @@ pub use record::Record;
 pub use views::{Counts, PendingTimers, SessionView};
 pub use words::{Answer, Caller, Command, Effect, Entry, Operation, Principal, Request};
 
+use cluster::{Cluster, Consequence};
 use locks::{LockName, Locks};
 use sessions::{Arrival, EndReason, Refusal, Sessions};
 use turn::Turn;
@@ -64,11 +67,13 @@ pub struct State {
     revision: u64,
     sessions: Sessions,
     locks: Locks,
+    cluster: Cluster,
 }
 
 impl Default for State {
     fn default() -> Self {
-        State { now_ms: 0, revision: FIRST_REVISION, sessions: Sessions::default(), locks: Locks::default() }
+        let (sessions, locks, cluster) = (Sessions::default(), Locks::default(), Cluster::default());
+        State { now_ms: 0, revision: FIRST_REVISION, sessions, locks, cluster }
     }
 }
 
@@ -83,12 +88,12 @@ impl State {
     /// `outcome`, which collects them for the whole entry.
     pub fn apply(&mut self, index: u64, now_ms: u64, command: &Command, outcome: &mut Outcome) {
         self.now_ms = self.now_ms.max(now_ms);
-        let State { now_ms, revision, sessions, locks } = self;
+        let State { now_ms, revision, sessions, locks, cluster } = self;
         let mut turn = Turn { index, now_ms: *now_ms, revision, raised: false, sessions, outcome };
         match command {
             Command::Sessions(sessions::Command::Lead { term }) => turn.sessions.lead(*term),
             Command::Sessions(sessions::Command::Open(open)) => {
-                if turn.open(open) {
+                if turn.open(open, cluster.max_ttl_ms()) {
                     locks.resumed(&mut turn, open.session);
                 }
             }
@@ -99,7 +104,13 @@ impl State {
             }
             Command::Request(request) => apply_request(&mut turn, locks, request),
             Command::Locks(command) => locks.apply(&mut turn, command),
+            Command::Cluster(command) => apply_to_cluster(&mut turn, locks, cluster, command),
         }
+    }
+
+    /// Whether this is the state of a member of a peer group: see [`State::gated`].
+    pub fn is_gated(&self) -> bool {
+        self.locks.is_gated()
     }
 
     /// For a gated state: grants the lock to its first waiter, with this fence of the group's algorithm. Does nothing if
@@ -114,14 +125,33 @@ impl State {
         self.outside(index, now_ms, |locks, turn| locks.deny(turn, lock, why))
     }
 
+    /// For a gated state: refuses this acquire, as [`State::deny`]. Does nothing if it does not wait.
+    pub fn deny_one(
+        &mut self,
+        index: u64,
+        now_ms: u64,
+        session: SessionId,
+        number: RequestNumber,
+        why: String,
+    ) -> Outcome {
+        self.outside(index, now_ms, |locks, turn| locks.deny_one(turn, session, number, why))
+    }
+
     /// Changes the locks without a command.
     fn outside(&mut self, index: u64, now_ms: u64, change: impl FnOnce(&mut Locks, &mut Turn<'_>)) -> Outcome {
         self.now_ms = self.now_ms.max(now_ms);
-        let State { now_ms, revision, sessions, locks } = self;
+        let State { now_ms, revision, sessions, locks, .. } = self;
         let mut outcome = Outcome::default();
         let mut turn = Turn { index, now_ms: *now_ms, revision, raised: false, sessions, outcome: &mut outcome };
         change(locks, &mut turn);
         outcome
+    }
+
+    /// The same state without the secret of the cluster, for a copy that leaves the cluster.
+    pub fn without_secret(&self) -> State {
+        let mut state = self.clone();
+        state.cluster.forget_secret();
+        state
     }
 
     /// Counts the commands that began or ended a claim. Such a command raises the revision by one, however many claims
@@ -136,6 +166,7 @@ impl State {
         if !(FIRST_REVISION..=limits::COUNTER_MAX).contains(&self.revision) {
             return Err(format!("the revision is {}; it must be at least {FIRST_REVISION}", self.revision));
         }
+        self.cluster.check()?;
         self.sessions.check()?;
         self.locks.check(self.revision)?;
         if let Some(id) = self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
@@ -171,6 +202,33 @@ fn apply_request(turn: &mut Turn<'_>, locks: &mut Locks, request: &Request) {
             }
             Operation::Locks(operation) => locks.request(turn, session, number, operation),
         },
+    }
+}
+
+fn apply_to_cluster(turn: &mut Turn<'_>, locks: &mut Locks, cluster: &mut Cluster, command: &cluster::Command) {
+    let longest_ttl_ms = match command {
+        cluster::Command::BeginAnew { .. } => turn.sessions.longest_ttl_ms(),
+        _ => 0,
+    };
+    match cluster.apply(command, turn.sessions.is_untouched(), longest_ttl_ms) {
+        Consequence::Nothing => {}
+        Consequence::Anew { fence_from, left_ms } => {
+            locks.raise_fences(fence_from);
+            locks.shut();
+            let sessions: Vec<SessionId> = turn.sessions.from(SessionId(0)).map(|(id, _)| id).collect();
+            sessions.into_iter().for_each(|session| end(turn, locks, session, EndReason::Expired));
+            turn.tell(cluster::Effect::Closed { left_ms });
+            if left_ms == 0 {
+                locks.open(turn);
+            }
+        }
+        Consequence::FencesFrom(from) => locks.raise_fences(from),
+        Consequence::Closed { left_ms } => {
+            turn.tell(cluster::Effect::Closed { left_ms });
+            if left_ms == 0 {
+                locks.open(turn);
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{State, locks, sessions};
+use super::{State, cluster, locks, sessions};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
@@ -15,6 +15,8 @@ pub enum Record {
     },
     Sessions(sessions::Record),
     Locks(locks::Record),
+    /// Of data format 3.
+    Cluster(cluster::Record),
 }
 
 impl State {
@@ -24,6 +26,7 @@ impl State {
         std::iter::once(own)
             .chain(self.sessions.records().map(Record::Sessions))
             .chain(self.locks.records().map(Record::Locks))
+            .chain(self.cluster.record().map(Record::Cluster))
     }
 
     /// Builds a state from its records. Fails with a sentence if they do not form a valid state. No input can make this
@@ -38,18 +41,19 @@ impl State {
                 Record::State { .. } => heads[0].1 += 1,
                 Record::Sessions(sessions::Record::Term(_)) => heads[1].1 += 1,
                 Record::Locks(locks::Record::Counters { .. }) => heads[2].1 += 1,
-                Record::Sessions(_) | Record::Locks(_) => {}
+                Record::Sessions(_) | Record::Locks(_) | Record::Cluster(_) => {}
             }
             match record {
                 Record::State { now_ms, revision } => (state.now_ms, state.revision) = (now_ms, revision),
                 Record::Sessions(record) => state.sessions.restore(record)?,
                 Record::Locks(record) => state.locks.restore(record)?,
+                Record::Cluster(record) => state.cluster = record.into(),
             }
         }
         if let Some((what, count)) = heads.into_iter().find(|(_, count)| *count != 1) {
             return Err(format!("a snapshot must have {what} once; this one has it {count} times").into());
         }
-        state.locks.restored();
+        state.locks.restored(state.cluster.closed_ms().is_some());
         state.check()?;
         Ok(state)
     }

@@ -41,8 +41,8 @@ impl Turn<'_> {
     }
 
     /// Begins or resumes a session. Returns whether the session exists now.
-    pub fn open(&mut self, open: &Open) -> bool {
-        if let Some(begun) = self.sessions.open(open) {
+    pub fn open(&mut self, open: &Open, max_ttl_ms: u64) -> bool {
+        if let Some(begun) = self.sessions.open(open, max_ttl_ms) {
             self.change(None, What::Session { id: open.session, before: None, after: Some(begun) });
         }
         let opened = match self.sessions.get(open.session) {

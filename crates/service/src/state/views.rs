@@ -1,6 +1,7 @@
 //! Read access to the state, for listings and the front end.
 
-use super::locks::{Claim, Delay, LockName, LockView};
+use super::cluster::Cluster;
+use super::locks::{Acquire, Claim, Delay, LockName, LockView};
 use super::sessions::Session;
 use super::{RequestNumber, SessionId, State};
 
@@ -26,6 +27,8 @@ pub struct PendingTimers {
     pub waits: Vec<(SessionId, RequestNumber, u64)>,
     /// Closed locks, the generations of their delays, and the length of the delays in milliseconds.
     pub delays: Vec<(LockName, u64, u64)>,
+    /// How long the cluster still grants nothing, in milliseconds; none if it is open.
+    pub closed_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,11 @@ impl State {
     /// The fence of the latest grant; 0 if there was none.
     pub fn last_fence(&self) -> u64 {
         self.locks.last_fence()
+    }
+
+    /// The secret, the longest TTL, and how long nothing is granted.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     pub fn counts(&self) -> Counts {
@@ -108,6 +116,12 @@ impl State {
         self.locks.count_of(id)
     }
 
+    /// Whether the check of a new acquire for a deadlock would take more than
+    /// [`VISITS_MAX`](super::locks::limits::VISITS_MAX) visits.
+    pub fn is_check_long(&self, session: SessionId, acquire: &Acquire) -> bool {
+        self.locks.is_check_long(session, acquire)
+    }
+
     /// Whether the state has a request of this number, or has its answer ready: the request waits, or is answered, seen
     /// or not. If not, a request of this number would be new.
     pub fn request_known(&self, id: SessionId, number: RequestNumber) -> bool {
@@ -122,7 +136,9 @@ impl State {
         PendingTimers {
             sessions: self.sessions().map(|view| (view.id, view.session.ttl_ms)).collect(),
             waits: self.locks.waiting_claims().filter_map(wait).collect(),
-            delays: self.locks.closed().map(delay).collect(),
+            // While the cluster is closed, the leases of before may still run. The delays begin when it opens.
+            delays: self.locks.closed().filter(|_| self.cluster.closed_ms().is_none()).map(delay).collect(),
+            closed_ms: self.cluster.closed_ms(),
         }
     }
 }

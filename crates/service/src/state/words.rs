@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RequestNumber, SessionId, locks, sessions};
+use super::{RequestNumber, SessionId, cluster, locks, sessions};
 
 /// What Raft replicates: commands that are applied together, and a time for people to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,19 @@ pub struct Entry {
     pub commands: Vec<Command>,
 }
 
+impl Entry {
+    /// The command that a front end proposed in this entry: it proposes one at a time, and the node may put commands of
+    /// the cluster before a `Lead`. None for an entry of the node itself, or of a version that proposed several at once.
+    pub fn of_frontend(&self) -> Option<&Command> {
+        let is_of_node = |command: &Command| matches!(command, Command::Cluster(command) if !command.is_of_timer());
+        match &self.commands[..] {
+            [command] => Some(command).filter(|command| !is_of_node(command)),
+            [before @ .., command] if command.is_lead() && before.iter().all(is_of_node) => Some(command),
+            _ => None,
+        }
+    }
+}
+
 /// One change of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
@@ -24,6 +37,8 @@ pub enum Command {
     /// A client's request, applied once.
     Request(Request),
     Locks(locks::Command),
+    /// Of data format 3.
+    Cluster(cluster::Command),
 }
 
 impl Command {
@@ -90,6 +105,7 @@ pub enum Effect {
         reason: sessions::EndReason,
     },
     Locks(locks::Effect),
+    Cluster(cluster::Effect),
 }
 
 /// The answer to a request. It never changes, however often the client repeats the request.
@@ -126,6 +142,18 @@ impl From<locks::Effect> for Effect {
 impl From<locks::Command> for Command {
     fn from(command: locks::Command) -> Self {
         Command::Locks(command)
+    }
+}
+
+impl From<cluster::Effect> for Effect {
+    fn from(effect: cluster::Effect) -> Self {
+        Effect::Cluster(effect)
+    }
+}
+
+impl From<cluster::Command> for Command {
+    fn from(command: cluster::Command) -> Self {
+        Command::Cluster(command)
     }
 }
 

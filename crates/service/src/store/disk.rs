@@ -64,11 +64,11 @@ impl Folder {
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(OpenError::Folder)?;
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK));
-        let lock = lock.map_err(OpenError::Folder)?;
+        let lock = lock.map_err(OpenError::io("open", LOCK))?;
         match lock.try_lock() {
             Ok(()) => Ok(Folder { path, lock }),
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse),
-            Err(TryLockError::Error(source)) => Err(OpenError::Folder(source)),
+            Err(TryLockError::Error(source)) => Err(OpenError::io("lock", LOCK)(source)),
         }
     }
 
@@ -213,6 +213,14 @@ mod tests {
         std::fs::write(&file, b"").unwrap();
         assert!(matches!(Folder::open(&file), Err(OpenError::NotAFolder)));
         assert!(matches!(Folder::open(file.join("below")), Err(OpenError::Folder(_))));
+    }
+
+    #[test]
+    fn a_lock_file_that_cannot_be_opened_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(LOCK)).unwrap();
+        let why = Folder::open(folder.path()).unwrap_err().to_string();
+        assert_eq!(why, format!("cannot open {LOCK}: Is a directory (os error 21)"));
     }
 
     #[test]

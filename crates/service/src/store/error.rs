@@ -16,8 +16,8 @@ pub enum OpenError {
     #[error("{0}")]
     Folder(io::Error),
     #[error(
-        "it has data format {found}, written by {}; this is baton {}, which reads formats 1 and {VERSION}: start it with {} \
-         or a newer version, or restore a copy that this version wrote",
+        "it has data format {found}, written by {}; this is baton {}, which reads formats 1 to {VERSION}: start it with {} \
+         or a newer version, or restore a backup that this version wrote",
         writer.as_deref().unwrap_or("a newer version"), env!("CARGO_PKG_VERSION"),
         writer.as_deref().unwrap_or("the version that wrote it")
     )]
@@ -49,6 +49,15 @@ pub enum OpenError {
         file: String,
         source: io::Error,
     },
+    /// The options do not fit the folder.
+    #[error("{why}")]
+    Refused { why: String },
+    #[error(
+        "it has data format {found}, and this is baton {}, which writes format {VERSION}: start the server once with this \
+         version, or use the version that wrote it",
+        env!("CARGO_PKG_VERSION")
+    )]
+    Older { found: u32 },
     #[error(
         "it belongs to cluster {ours:016x}, but the node at {address} belongs to cluster {theirs:016x}; to join that cluster, \
          start this node with an empty data folder; to go on in its own cluster, start it without `--cluster` and `--join`"

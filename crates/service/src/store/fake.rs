@@ -1,4 +1,4 @@
-//! A disk in memory that loses unsynced data, tears writes and fails, for tests.
+//! A disk in memory that loses unsynced data, tears writes and fails, for tests and simulations.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,14 +8,14 @@ use super::disk::{Disk, DiskFile};
 
 /// A disk in memory. Clones share the same disk.
 #[derive(Clone, Default)]
-pub(crate) struct FakeDisk(Arc<Mutex<Inner>>);
+pub struct FakeDisk(Arc<Mutex<Inner>>);
 
 /// Called before each operation. If it returns an error, the operation fails with this error.
 type Before = Box<dyn FnMut(&Inner, &Operation) -> io::Result<()> + Send>;
 
 /// An operation of the disk, except reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub enum Operation {
     Create(String),
     Write(String),
     Sync(String),
@@ -24,8 +24,22 @@ pub(crate) enum Operation {
     SyncFolder,
 }
 
+impl Operation {
+    /// The file that it changes.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Operation::Create(name)
+            | Operation::Write(name)
+            | Operation::Sync(name)
+            | Operation::Rename(name)
+            | Operation::Remove(name) => Some(name),
+            Operation::SyncFolder => None,
+        }
+    }
+}
+
 #[derive(Default)]
-pub(crate) struct Inner {
+pub struct Inner {
     files: Vec<Contents>,
     names: BTreeMap<String, usize>,
     names_synced: BTreeMap<String, usize>,
@@ -149,6 +163,29 @@ impl FakeDisk {
         self.lock().after_power_cut(seed)
     }
 
+    /// How many bytes of the files are not synced.
+    pub fn unsynced(&self) -> usize {
+        self.lock().files.iter().flat_map(|file| &file.unsynced).map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    /// True if the files have the same names and the same bytes.
+    pub fn has_the_files_of(&self, other: &FakeDisk) -> bool {
+        let files = |inner: &Inner| -> BTreeMap<String, Vec<u8>> {
+            inner.names.iter().map(|(name, file)| (name.clone(), inner.files[*file].now.clone())).collect()
+        };
+        let ours = files(&self.lock());
+        ours == files(&other.lock())
+    }
+
+    /// The same files and the same unsynced changes on another disk, on which no open file of this one writes.
+    pub fn fork(&self) -> FakeDisk {
+        let Inner { files, names, names_synced, names_unsynced, full, .. } = &*self.lock();
+        let (files, names, names_synced) = (files.clone(), names.clone(), names_synced.clone());
+        let inner =
+            Inner { files, names, names_synced, names_unsynced: names_unsynced.clone(), before: None, full: *full };
+        FakeDisk(Arc::new(Mutex::new(inner)))
+    }
+
     /// The same files on another disk, all synced.
     pub fn copy(&self) -> FakeDisk {
         let inner = self.lock();
@@ -199,7 +236,8 @@ impl Disk for FakeDisk {
     }
 
     fn length(&self, name: &str) -> io::Result<u64> {
-        Ok(self.read(name)?.len() as u64)
+        let inner = self.lock();
+        Ok(inner.files[inner.file(name)?].now.len() as u64)
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {

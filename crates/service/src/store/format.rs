@@ -1,5 +1,7 @@
 //! The files FORMAT (marks a complete folder of ours, with its version) and WRITER (the release that wrote it).
 
+use std::path::Path;
+
 use super::disk::{self, Disk};
 use super::error::OpenError;
 use super::files::Files;
@@ -24,6 +26,43 @@ pub(super) fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<u32>, Ope
             let what = "it does not say which format the folder has".to_owned();
             Err(OpenError::Damaged { file: FILE.to_owned(), offset: 0, what })
         }
+    }
+}
+
+/// Whether a server has used this folder.
+pub fn is_folder_of_ours(path: &Path) -> bool {
+    path.join(FILE).is_file()
+}
+
+/// While this file is there, the folder is being made of a backup.
+const RESTORING: &str = "RESTORING";
+
+/// From now on the folder is refused, until [`end_restore`] returns.
+pub fn begin_restore(disk: &dyn Disk) -> Result<(), OpenError> {
+    disk::replace(disk, RESTORING, &[b"baton restore\n"]).map_err(OpenError::io("write", RESTORING))
+}
+
+pub fn end_restore(disk: &dyn Disk) -> Result<(), OpenError> {
+    disk.remove(RESTORING).and_then(|()| disk.sync_folder()).map_err(OpenError::io("remove", RESTORING))
+}
+
+/// Fails if the folder is only partly made of a backup.
+pub fn refuse_unfinished(disk: &dyn Disk) -> Result<(), OpenError> {
+    let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
+    match names.iter().any(|name| name == RESTORING) {
+        true => {
+            Err(OpenError::Refused { why: "a restore into it was interrupted; empty it, and restore again".to_owned() })
+        }
+        false => Ok(()),
+    }
+}
+
+/// Fails if opening the folder would change its version.
+pub fn refuse_older(disk: &dyn Disk) -> Result<(), OpenError> {
+    let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
+    match read(disk, &names)? {
+        Some(found) if found < VERSION => Err(OpenError::Older { found }),
+        _ => Ok(()),
     }
 }
 
@@ -102,8 +141,8 @@ mod tests {
             assert_eq!(
                 read(&disk, &names).unwrap_err().to_string(),
                 format!(
-                    "it has data format 3, written by {by}; this is baton {this}, which reads formats 1 and 2: start it with \
-                     {with} or a newer version, or restore a copy that this version wrote"
+                    "it has data format 4, written by {by}; this is baton {this}, which reads formats 1 to 3: start it with \
+                     {with} or a newer version, or restore a backup that this version wrote"
                 )
             );
         }

@@ -3,9 +3,6 @@
 //! It contains one line twice, so that a damaged byte is healed. It is written before the first segment of a new
 //! folder. In an older folder it is written before FORMAT gets the new version.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-
 use super::disk::{self, Disk};
 use super::error::OpenError;
 use super::files::Files;
@@ -28,9 +25,7 @@ pub struct Identity {
 
 impl Identity {
     fn random() -> Identity {
-        // The standard library's random source, to avoid another crate.
-        let random = |salt: u8| RandomState::new().hash_one(salt);
-        Identity { cluster: random(0).max(1), node: random(1) % NODE_MAX + 1 }
+        Identity { cluster: baton_runtime::random(0).max(1), node: baton_runtime::random(1) % NODE_MAX + 1 }
     }
 
     /// The same node, with the id of a cluster that has not begun yet.

@@ -19,15 +19,14 @@
 mod archive;
 mod disk;
 mod error;
-#[cfg(test)]
-pub(crate) mod fake;
+pub mod fake;
 mod files;
 mod format;
 mod found;
 mod frame;
 mod identity;
 mod journal;
-mod line;
+pub(crate) mod line;
 mod migrate;
 mod open;
 mod remarks;
@@ -45,6 +44,7 @@ pub use archive::{Archive, Marks, Payloads};
 pub use disk::{Disk, DiskFile, Folder};
 pub use error::OpenError;
 pub use files::Files;
+pub use format::{begin_restore, end_restore, is_folder_of_ours, refuse_older, refuse_unfinished};
 pub use identity::{Identity, adopt};
 pub use journal::{Journal, Removal};
 pub use open::Store;

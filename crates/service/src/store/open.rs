@@ -11,7 +11,7 @@ use super::snapshots::{self, Snapshots};
 use super::version::{Upgrade, VERSION};
 use super::{format, migrate, segments, synced};
 
-/// A data folder whose files all have the current version.
+/// A data folder whose files all have the current layout.
 ///
 /// The folder is complete once [`super::Journal::open`] has opened its log. That call creates the first segment of a
 /// new folder, and writes FORMAT last.
@@ -26,7 +26,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates a data folder. Rewrites files of an older version in the current format.
+    /// Opens or creates a data folder. Rewrites files of an older layout in the current format.
     pub fn open(disk: Arc<dyn Disk>, upgrade: &dyn Upgrade) -> Result<Store, OpenError> {
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
         let format = format::read(&*disk, &names)?;

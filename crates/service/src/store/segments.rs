@@ -1,7 +1,5 @@
 //! The segments of a journal as files: their names, reading and creation.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io;
 
 use super::disk::{Disk, DiskFile, TEMPORARY};
@@ -97,8 +95,7 @@ pub(super) fn create(
     sealed: bool,
     length_min: usize,
 ) -> io::Result<Open> {
-    // The standard library's random source, to avoid another crate.
-    let nonce = RandomState::new().hash_one(first);
+    let nonce = baton_runtime::random(first);
     let mut frames = Vec::new();
     for (sequence, payload) in (first..).zip(payloads) {
         frames.extend(encode_frame(Kind::Frame, sequence, nonce, payload.as_ref()));

@@ -13,8 +13,6 @@
 //! The nonce is random and different for each snapshot, so that old bytes on the disk, or bytes in a payload, never
 //! look like a part of the snapshot.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io;
 
 use super::disk::{Disk, DiskFile};
@@ -103,28 +101,49 @@ impl ChunkHeader {
 ///
 /// Only one chunk is in memory at a time.
 pub(super) fn write(file: &dyn DiskFile, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<u64> {
-    // The standard library's random source, to avoid another crate.
-    let nonce = RandomState::new().hash_one(0);
-    let mut header = Header { version: VERSION, nonce, chunks: 0, bytes: HEADER_BYTES as u64 };
-    let mut crc = 0;
+    let mut writing = Writing::new();
     for chunk in chunks {
-        let chunk = chunk?;
+        writing.add(file, chunk?)?;
+    }
+    writing.end(file)
+}
+
+/// A snapshot that is written to an empty file, one chunk after the other.
+pub(super) struct Writing {
+    header: Header,
+    crc: u32,
+}
+
+impl Writing {
+    pub fn new() -> Writing {
+        let nonce = baton_runtime::random(0);
+        Writing { header: Header { version: VERSION, nonce, chunks: 0, bytes: HEADER_BYTES as u64 }, crc: 0 }
+    }
+
+    pub fn add(&mut self, file: &dyn DiskFile, chunk: Vec<u8>) -> io::Result<()> {
+        let header = &mut self.header;
         let length = u32::try_from(chunk.len()).map_err(|_| io::Error::other("a chunk must be shorter than 4 GiB"))?;
-        let before = ChunkHeader { length, payload_crc: crc32c::crc32c(&chunk) }.encode(nonce, header.chunks);
+        let before = ChunkHeader { length, payload_crc: crc32c::crc32c(&chunk) }.encode(header.nonce, header.chunks);
         let bytes = [before, chunk].concat();
         file.write_at(&bytes, header.bytes)?;
-        crc = crc32c::crc32c_append(crc, &bytes);
+        self.crc = crc32c::crc32c_append(self.crc, &bytes);
         header.chunks = header.chunks.checked_add(1).ok_or_else(|| io::Error::other("there are too many chunks"))?;
         header.bytes += bytes.len() as u64;
+        Ok(())
     }
-    let half = header.half().ok_or_else(|| io::Error::other("the snapshot is too long"))?;
-    copy(file, HEADER_BYTES as u64..header.bytes, half, crc)?;
-    let zeros = vec![0; (half - header.bytes) as usize];
-    for start in [0, half] {
-        file.write_at(&header.encode(), start)?;
-        file.write_at(&zeros, start + header.bytes)?;
+
+    /// Returns the file's length. Without this call the file is no snapshot.
+    pub fn end(self, file: &dyn DiskFile) -> io::Result<u64> {
+        let header = self.header;
+        let half = header.half().ok_or_else(|| io::Error::other("the snapshot is too long"))?;
+        copy(file, HEADER_BYTES as u64..header.bytes, half, self.crc)?;
+        let zeros = vec![0; (half - header.bytes) as usize];
+        for start in [0, half] {
+            file.write_at(&header.encode(), start)?;
+            file.write_at(&zeros, start + header.bytes)?;
+        }
+        Ok(2 * half)
     }
-    Ok(2 * half)
 }
 
 /// Copies a range of the file to an offset that is `by` bytes higher. Fails if the bytes do not have this CRC-32C.

@@ -9,7 +9,7 @@ use super::error::OpenError;
 use super::files::Files;
 use super::format;
 use super::remarks::Remarks;
-use super::version::{Unreadable, Upgrade, VERSION};
+use super::version::{SAME_LAYOUT_SINCE, Unreadable, Upgrade};
 use super::{snapshot, snapshot_v1};
 
 const PREFIX: &str = "snapshot-";
@@ -84,16 +84,14 @@ impl Snapshots {
         self.stream_of(file, name)
     }
 
-    /// Writes the chunks of another node's snapshot to a temporary file, and opens it. The file is removed when the
-    /// result is dropped. It is not synced: after a power cut the snapshot is sent again.
-    pub fn receive(&self, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<Received> {
+    /// Creates a temporary file for the chunks of another node's snapshot. The file is removed when the result is dropped.
+    /// It is not synced: after a power cut the snapshot is sent again.
+    pub fn receive(&self) -> io::Result<Receiving> {
         let number = self.received.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}received-{number}{TEMPORARY}");
         let file = self.disk.create(&name, 0)?;
         let guard = Temporary { disk: self.disk.clone(), name: name.clone() };
-        snapshot::write(&*file, chunks)?;
-        let chunks = self.stream_of(file, name).map_err(io::Error::other)?;
-        Ok(Received { chunks, _guard: guard })
+        Ok(Receiving { snapshots: self.clone(), file, name, writing: snapshot::Writing::new(), guard })
     }
 
     fn stream_of(&self, file: Box<dyn DiskFile>, name: String) -> Result<ChunkStream, OpenError> {
@@ -141,12 +139,12 @@ impl Snapshots {
         Ok(())
     }
 
-    /// If an older version wrote the newest snapshot, its index and its chunks in the current format.
+    /// If the newest snapshot has an older layout, its index and its chunks in the current format.
     pub(super) fn upgraded(&self, upgrade: &dyn Upgrade) -> Result<Option<(u64, Chunks)>, OpenError> {
         let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
         let file = self.disk.open(&name).map_err(OpenError::io("read", &name))?;
         let version = snapshot::version(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
-        if version == VERSION {
+        if version >= SAME_LAYOUT_SINCE {
             return Ok(None);
         }
         let payload = snapshot_v1::read(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
@@ -178,6 +176,31 @@ impl Iterator for ChunkStream {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.reader.next(&*self.file).map_err(|fault| io::Error::other(fault.of(&*self.disk, &self.name)));
         next.transpose()
+    }
+}
+
+/// A snapshot that another node sends.
+pub struct Receiving {
+    snapshots: Snapshots,
+    file: Box<dyn DiskFile>,
+    name: String,
+    writing: snapshot::Writing,
+    /// Must be the last field: the file is closed before it is removed.
+    guard: Temporary,
+}
+
+impl Receiving {
+    pub fn add(&mut self, chunk: Vec<u8>) -> io::Result<()> {
+        self.writing.add(&*self.file, chunk)
+    }
+
+    /// All chunks have arrived. Opens the file.
+    pub fn end(self) -> io::Result<Received> {
+        // In this order: the file is closed before it is removed.
+        let Receiving { guard, snapshots, file, name, writing } = self;
+        writing.end(&*file)?;
+        let chunks = snapshots.stream_of(file, name).map_err(io::Error::other)?;
+        Ok(Received { chunks, _guard: guard })
     }
 }
 

@@ -1,7 +1,11 @@
 //! Versions of the data on disk, and the upgrade of older ones.
 
 /// The current version of segments, of snapshots and of the folder as a whole.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+
+/// Files from this version on have the current layout, and their payloads say their own versions. So the first start
+/// after an upgrade leaves them as they are, and only FORMAT gets the new version.
+pub(super) const SAME_LAYOUT_SINCE: u32 = 2;
 
 /// Why undamaged bytes cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,22 +1,31 @@
 //! A server over a replica that never leads. It follows whomever the test says.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_service::host::{Host, Reports};
 use baton_service::replica::{Leadership, Replica, Role, Status};
 use baton_service::server::{ServeError, Server, bind};
-use baton_service::state::{Entry, State};
+use baton_service::state::{Command, Entry, Outcome, State};
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Leader;
 use baton_types::limits::ServerLimits;
+use baton_types::views::{Cluster, Member};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
+
+/// The cluster of the follower and its leader.
+pub fn cluster() -> ClusterId {
+    ClusterId::new(0xc1).unwrap()
+}
 
 struct Follows {
     state: State,
     leader: Arc<Mutex<Option<Leader>>>,
     leadership: watch::Receiver<Leadership>,
+    full: Arc<AtomicBool>,
 }
 
 impl Replica for Follows {
@@ -40,8 +49,24 @@ impl Replica for Follows {
         Status { node: 2, role: Role::Follower, term: 1, commit: 0, applied: 0 }
     }
 
+    fn cluster_id(&self) -> ClusterId {
+        cluster()
+    }
+
+    /// It knows of its cluster only that the leader has too little space.
+    async fn cluster(&self) -> Option<Cluster> {
+        let leader = self.leader().filter(|_| self.full.load(Ordering::SeqCst))?.node;
+        let member = Member { id: leader, low_space: true, ..Member::default() };
+        Some(Cluster { leader: Some(leader), members: vec![member], ..Cluster::default() })
+    }
+
     fn leader(&self) -> Option<Leader> {
         self.leader.lock().unwrap().clone()
+    }
+
+    /// Clients are not sent to node 9.
+    fn address_remark(&self, node: u64) -> Option<String> {
+        (node == 9).then(|| "it advertises a loopback address".to_owned())
     }
 
     fn age_ms(&self) -> Option<u64> {
@@ -63,6 +88,8 @@ pub struct Follower {
     pub address: SocketAddr,
     leader: Arc<Mutex<Option<Leader>>>,
     leadership: watch::Sender<Leadership>,
+    /// Whether the leader has too little space.
+    pub full: Arc<AtomicBool>,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<Result<(), ServeError>>,
 }
@@ -72,10 +99,22 @@ impl Follower {
         Follower::with_limits(leader, 100, 100).await
     }
 
+    /// It has applied these commands.
+    pub async fn that_knows(leader: Leader, commands: &[Command]) -> Self {
+        let mut state = State::default();
+        commands.iter().for_each(|command| state.apply(1, 1, command, &mut Outcome::default()));
+        Follower::start(Some(leader), state, 100, 100).await
+    }
+
     pub async fn with_limits(leader: Option<Leader>, connections_max: usize, carried_max: usize) -> Self {
+        Follower::start(leader, State::default(), connections_max, carried_max).await
+    }
+
+    async fn start(leader: Option<Leader>, state: State, connections_max: usize, carried_max: usize) -> Self {
         let (leadership, told) = watch::channel(of(leader.as_ref()));
         let leader = Arc::new(Mutex::new(leader));
-        let replica = Follows { state: State::default(), leader: leader.clone(), leadership: told };
+        let full = Arc::<AtomicBool>::default();
+        let replica = Follows { state, leader: leader.clone(), leadership: told, full: full.clone() };
         let open = async |_: Reports<Follows>| Ok::<_, ServeError>(replica);
         let host = Host::start(ServerLimits::default(), open).await.unwrap();
         let port = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
@@ -84,7 +123,7 @@ impl Follower {
         let address = server.address();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(server.run(async move { drop(stopped.await) }));
-        Follower { address, leader, leadership, stop: Some(stop), served }
+        Follower { address, leader, leadership, full, stop: Some(stop), served }
     }
 
     pub fn follow(&self, leader: Option<Leader>) {

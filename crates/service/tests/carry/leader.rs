@@ -18,6 +18,8 @@ use tonic::codegen::{Bytes, Service};
 use tonic::server::NamedService;
 use tonic::transport::server::TcpConnectInfo;
 
+use crate::follower::cluster;
+
 /// What the leader does with a stream or call.
 #[derive(Clone)]
 pub enum Does {
@@ -72,7 +74,7 @@ impl FakeLeader {
 
     /// Where this leader is, for a follower.
     pub fn record(&self) -> frames::Leader {
-        frames::Leader { node: 1, name: "anna".to_owned(), address: self.address.to_string() }
+        frames::Leader { node: 1, name: "anna".to_owned(), address: self.address.to_string(), cluster: Some(cluster()) }
     }
 
     /// All its connections break.

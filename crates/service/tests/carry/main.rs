@@ -4,6 +4,7 @@
 mod bytes;
 mod calls;
 mod follower;
+mod health;
 mod leader;
 mod limits;
 mod streams;

@@ -1,11 +1,13 @@
 //! Streams through a follower.
 
 use baton_proxy::Proxy;
+use baton_service::state::Command;
+use baton_service::state::cluster::{self as words, Secret};
 use baton_types::frames::Leader;
 use tonic::{Code, Status};
 
 use crate::bytes::{TestStream, stream, stream_with};
-use crate::follower::Follower;
+use crate::follower::{Follower, cluster};
 use crate::leader::{Does, FakeLeader, Saw};
 
 /// A stream that the follower carries.
@@ -72,7 +74,8 @@ async fn a_client_that_goes_away_is_gone_for_the_leader() {
 #[tokio::test]
 async fn a_carried_stream_ends_at_both_ends_when_another_node_leads() {
     let (mut leader, follower, mut stream) = carried().await;
-    let other = Leader { node: 3, name: "carl".to_owned(), address: "127.0.0.1:1".to_owned() };
+    let other =
+        Leader { node: 3, name: "carl".to_owned(), address: "127.0.0.1:1".to_owned(), cluster: Some(cluster()) };
     follower.follow(Some(other));
     let status = stream.end().await;
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "the leader of the cluster has changed"));
@@ -144,8 +147,61 @@ async fn a_carried_stream_is_not_carried_again() {
 }
 
 #[tokio::test]
+async fn a_stream_that_was_carried_to_the_wrong_node_is_refused() {
+    let leader = FakeLeader::start(Does::Echoes);
+    let follower = Follower::of(Some(leader.record())).await;
+    let meant = |cluster: String, node: &str| {
+        let node = node.parse().unwrap();
+        move |request: &mut tonic::Request<()>| {
+            request.metadata_mut().insert("baton-cluster-id", cluster.parse().unwrap());
+            request.metadata_mut().insert("baton-node", node);
+        }
+    };
+    let channel = follower.connect().await;
+    for (cluster, node) in [(cluster().to_string(), "9"), ("00000000000000ab".to_owned(), "2")] {
+        let refused = stream_with(&channel, meant(cluster.clone(), node)).await.err().expect("a refusal");
+        assert_eq!(refused.code(), Code::Unavailable);
+        let says =
+            format!("a follower carried this to node {node} of cluster {cluster}, but this is node 2 of cluster");
+        assert!(refused.message().starts_with(&says), "{refused:?}");
+    }
+    assert!(stream_with(&channel, meant(cluster().to_string(), "2")).await.is_ok());
+}
+
+/// Anybody may answer at the address of the leader.
+#[tokio::test]
+async fn nothing_is_carried_to_a_server_that_does_not_prove_to_be_the_leader() {
+    let mut stranger = FakeLeader::start(Does::Echoes);
+    let secret = Secret([7; 32]);
+    let follower = Follower::that_knows(stranger.record(), &[found(secret)]).await;
+    let refused = stream(&follower.connect().await).await.err().expect("a refusal");
+    assert_eq!(refused.code(), Code::Unavailable);
+    let says = format!(
+        "the server at {} has not proved to be node anna of cluster {}, so this node carries nothing to it: ",
+        stranger.address,
+        cluster()
+    );
+    assert!(refused.message().starts_with(&says), "{refused:?}");
+    assert!(stranger.saw.try_recv().is_err(), "it hears nothing of the client");
+}
+
+fn found(secret: Secret) -> Command {
+    words::Command::Found { secret, max_ttl_ms: 600_000 }.into()
+}
+
+#[tokio::test]
+async fn a_leader_whose_address_is_of_no_use_to_clients_is_not_named() {
+    let leader = FakeLeader::start(Does::Echoes);
+    let follower = Follower::of(Some(Leader { node: 9, ..leader.record() })).await;
+    let mut stream = stream(&follower.connect().await).await.unwrap();
+    stream.say(b"the follower carries it").await;
+    assert_eq!(stream.hear().await.unwrap().as_deref(), Some(&b"the follower carries it"[..]));
+}
+
+#[tokio::test]
 async fn a_leader_that_is_not_reached_is_told_with_its_address() {
-    let record = Leader { node: 1, name: "anna".to_owned(), address: "127.0.0.1:1".to_owned() };
+    let record =
+        Leader { node: 1, name: "anna".to_owned(), address: "127.0.0.1:1".to_owned(), cluster: Some(cluster()) };
     let follower = Follower::of(Some(record)).await;
     let channel = follower.connect().await;
     for _ in 0..2 {
@@ -154,7 +210,12 @@ async fn a_leader_that_is_not_reached_is_told_with_its_address() {
         let says = "this node does not reach the leader anna at 127.0.0.1:1: ";
         assert!(refused.message().starts_with(says), "{refused}");
     }
-    follower.follow(Some(Leader { node: 1, name: "anna".to_owned(), address: "no address".to_owned() }));
+    follower.follow(Some(Leader {
+        node: 1,
+        name: "anna".to_owned(),
+        address: "no address".to_owned(),
+        cluster: Some(cluster()),
+    }));
     assert_eq!(stream(&channel).await.err().expect("a refusal").code(), Code::Unavailable);
 }
 

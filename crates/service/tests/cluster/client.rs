@@ -56,7 +56,8 @@ impl TestClient {
             Heard::Leader(leader) => (Some(leader), self.hear().await?),
             first => (None, first),
         };
-        assert_eq!(opened, Heard::Opened(v1::Opened { session, ttl_ms: 30_000 }));
+        let cluster_id = at.status().await.cluster_id;
+        assert_eq!(opened, Heard::Opened(v1::Opened { session, ttl_ms: 30_000, cluster_id }));
         Ok(leader)
     }
 

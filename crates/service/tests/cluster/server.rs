@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_api::v1;
 use baton_api::v1::locks_client::LocksClient;
-use baton_service::raft::Timing;
+use baton_service::raft::{Timing, Wishes};
 use baton_service::server::{Beginning, Options, PeerOptions, ServeError, Server};
 use baton_types::limits::ServerLimits;
 use tempfile::TempDir;
@@ -60,7 +60,8 @@ impl TestServer {
         };
         let data = folder.path().join("data");
         let limits = ServerLimits::default();
-        let options = Options { data, listen: address(), connections_max: 100, limits, peers: Some(peers) };
+        let (peers, wishes) = (Some(peers), Wishes::default());
+        let options = Options { data, listen: address(), connections_max: 100, limits, peers, wishes, anew: None };
         TestServer { name: name.to_owned(), options, running: None, _folder: folder }
     }
 

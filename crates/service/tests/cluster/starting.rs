@@ -64,7 +64,7 @@ async fn a_damaged_member_is_told_how_to_come_back_empty_and_a_lone_node_to_rest
 
     server.options.peers = None;
     let sentence = server.try_start().await.unwrap_err().to_string();
-    assert!(sentence.ends_with("; restore a backup of the data folder"), "{sentence}");
+    assert!(sentence.ends_with("; restore a backup (`baton restore`)"), "{sentence}");
 }
 
 #[tokio::test]

@@ -15,8 +15,10 @@ async fn a_client_at_a_follower_is_told_the_leader_and_locks_through_it() {
     let (mut direct, told) = TestClient::open(1, lead).await;
     assert_eq!(told, None, "a leader does not carry");
     let (mut client, told) = TestClient::open(2, &cluster.0[others[0]]).await;
-    let node = lead.status().await.node;
-    let expected = v1::Leader { node, name: lead.name.clone(), address: lead.options.listen.to_string() };
+    let v1::GetStatusResponse { node, cluster_id, .. } = lead.status().await;
+    assert_ne!(cluster_id, 0);
+    let (name, address) = (lead.name.clone(), lead.options.listen.to_string());
+    let expected = v1::Leader { node, name, address, cluster_id };
     assert_eq!(told, Some(expected));
     let first = client.lock(1, "deploy").await;
     direct.wants(1, "deploy").await;

@@ -200,6 +200,7 @@ fn compare_totals(state: &State, model: &Model) {
         sessions: model.sessions.iter().map(|session| (session.id, session.ttl_ms)).collect(),
         waits: waits.filter_map(|claim| Some((claim.session, claim.number, claim.timeout_ms?))).collect(),
         delays: model.delays.iter().map(delay).collect(),
+        closed_ms: None,
     };
     expected.sessions.sort();
     expected.waits.sort();

@@ -28,7 +28,7 @@ fn lock_delay_closes_the_lock_after_an_expiry() {
             1. b 1 waits since 4
             was a's, fence 1, 3 to 5, Expired
         timers
-            PendingTimers { sessions: [(SessionId(98), 10000)], waits: [], delays: [("deploy", 1, 700)] }
+            PendingTimers { sessions: [(SessionId(98), 10000)], waits: [], delays: [("deploy", 1, 700)], closed_ms: None }
         end-delay deploy 2
         end-delay deploy 0
         end-delay deploy 1

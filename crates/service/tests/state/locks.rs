@@ -161,13 +161,13 @@ fn permits_must_agree_while_the_lock_is_in_use() {
         acquire b 1 pool p3
             b 1: the lock "pool" is in use with 2 permits, and the request says 3
         acquire b 2 pool x
-            b 2: the lock "pool" is in use with 2 permits, and the request says 1
+            b 2: the lock "pool" is in use with 2 permits, and the request is exclusive or shared (1 permit)
         acquire b 3 pool p2
             b 3: granted, fence 2
         release a 2 1
             a 2: Released
         acquire a 3 pool s
-            a 3: the lock "pool" is in use with 2 permits, and the request says 1
+            a 3: the lock "pool" is in use with 2 permits, and the request is exclusive or shared (1 permit)
         release b 4 3
             b 4: Released
         acquire a 4 pool p1

@@ -2,6 +2,7 @@
 
 mod actions;
 mod ancestors;
+mod cluster;
 mod compare;
 mod counts;
 mod deadlocks;

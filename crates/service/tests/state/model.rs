@@ -159,6 +159,7 @@ impl Model {
                 self.unwait(session, number, locks::Refusal::TimedOut, &mut out);
             }
             Command::Locks(locks::Command::Force { lock, now, .. }) => self.force(&lock, now, &mut out),
+            Command::Cluster(_) => unreachable!("the model has no cluster; tests/state/cluster.rs has"),
         }
         let counts = |change: &Change| matches!(change.what, What::Claim(None, _) | What::Claim(_, None));
         self.revision += u64::from(out.changes.iter().any(counts));

@@ -38,7 +38,7 @@ fn a_name_need_not_be_utf_8() {
             café closed, generation 2, 300 ms
             a\\b\xff closed, generation 3, 300 ms
         timers
-            PendingTimers { sessions: [(SessionId(98), 10000)], waits: [], delays: [("a\\b\xff", 3, 300), ("café", 2, 300), ("caf\xe9", 1, 300)] }
+            PendingTimers { sessions: [(SessionId(98), 10000)], waits: [], delays: [("a\\b\xff", 3, 300), ("café", 2, 300), ("caf\xe9", 1, 300)], closed_ms: None }
         end-delay caf\xe9 1
             b 5: granted, fence 3
         force caf\xe9 now

@@ -8,6 +8,9 @@
 //!     lock deploy | session a | ended a | claims a | timers | counts | revision
 //!     waiters deploy | claimed a | known a 1       number of waiters, number of claims, whether the request is known
 //!     changes                                      of the last command: index, position, revision, before -> after
+//!     max-ttl 5000 | fences-from 7                  of the cluster
+//!     closed 1500 | waited 1500 500                the cluster is closed for so long; its leader has waited a step
+//!     begin-anew 7 | begin-anew 7 1500             with fences from 7; closed until all leases have ended, or for so long
 //!     gated                                        as the first line: the state is gated
 //!     admit deploy 7 | deny deploy                 for a gated state: with this fence; for the reason "no"
 //!
@@ -18,12 +21,14 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use baton_service::state::cluster;
 use baton_service::state::locks::{self, Acquire, Claim, Delay, LockName, Mode, Refusal, Want};
 use baton_service::state::sessions::{self, Open};
 use baton_service::state::{
-    Answer, Caller, Change, Command, Effect, Operation, Outcome, OwnerId, Principal, Request, RequestNumber, SessionId,
-    State, What,
+    Answer, Caller, Change, Command, Effect, Operation, Outcome, OwnerId, Principal, Record, Request, RequestNumber,
+    SessionId, State, What,
 };
+use baton_types::limits::TTL_MS_MAX;
 use baton_types::name::parse_escaped;
 use expect_test::Expect;
 
@@ -75,6 +80,13 @@ impl Script {
             ["changes"] => self.changes.iter().map(show_change).collect(),
             ["gated"] => {
                 self.state = State::gated();
+                vec![]
+            }
+            ["closed", closed_ms] => {
+                let (secret, closed_ms) = (None, closed_ms.parse().unwrap());
+                let closed = cluster::Record::Cluster { secret, max_ttl_ms: TTL_MS_MAX, closed_ms };
+                let records = self.state.records().chain([Record::Cluster(closed)]);
+                self.state = State::restore(records.map(Ok::<_, String>)).unwrap();
                 vec![]
             }
             ["admit", lock, fence] => {
@@ -238,6 +250,13 @@ pub fn command(words: &[&str]) -> Option<Command> {
         ["cancel-wait", id, of] => {
             Some(locks::Command::CancelWait { session: session(id), number: number(of)? }.into())
         }
+        ["max-ttl", max_ttl_ms] => Some(cluster::Command::SetMaxTtl { max_ttl_ms: number(max_ttl_ms)? }.into()),
+        ["begin-anew", from] => Some(begin_anew(number(from)?, None)),
+        ["begin-anew", from, wait_ms] => Some(begin_anew(number(from)?, Some(number(wait_ms)?))),
+        ["fences-from", from] => Some(cluster::Command::RaiseFences { from: number(from)? }.into()),
+        ["waited", from_ms, to_ms] => {
+            Some(cluster::Command::Waited { from_ms: number(from_ms)?, to_ms: number(to_ms)? }.into())
+        }
         ["force", lock] => Some(locks::Command::Force { lock: name(lock)?, now: false, caller: caller() }.into()),
         ["force", lock, "now"] => Some(locks::Command::Force { lock: name(lock)?, now: true, caller: caller() }.into()),
         _ => None,
@@ -253,11 +272,16 @@ fn mode(text: &str) -> Option<Mode> {
     }
 }
 
+fn begin_anew(fence_from: u64, wait_ms: Option<u64>) -> Command {
+    cluster::Command::BeginAnew { secret: cluster::Secret([7; 32]), fence_from, wait_ms }.into()
+}
+
 fn show(effect: &Effect) -> String {
     match effect {
         Effect::Opened { session, ttl_ms } => format!("{} open, ttl {ttl_ms} ms", letter(*session)),
         Effect::Answer { session, number, answer } => format!("{} {number}: {}", letter(*session), show_answer(answer)),
         Effect::Ended { session, reason } => format!("{} ended, {reason:?}", letter(*session)),
+        Effect::Cluster(cluster::Effect::Closed { left_ms }) => format!("cluster closed, {left_ms} ms"),
         Effect::Locks(locks::Effect::Revoked { session, acquire }) => format!("{} {acquire} revoked", letter(*session)),
         Effect::Locks(locks::Effect::Forced { lock, holders }) => {
             let show = |holder: &locks::ForcedHolder| {

@@ -104,12 +104,12 @@ fn a_time_out_ends_the_wait_for_all_locks() {
             b 1 waits, at most 500 ms
         acquire c 1 two x
         timers
-            PendingTimers { sessions: [(SessionId(97), 10000), (SessionId(98), 10000), (SessionId(99), 10000)], waits: [(SessionId(98), 1, 500)], delays: [] }
+            PendingTimers { sessions: [(SessionId(97), 10000), (SessionId(98), 10000), (SessionId(99), 10000)], waits: [(SessionId(98), 1, 500)], delays: [], closed_ms: None }
         cancel-wait b 1
             b 1: the lock was not granted within the time-out
             c 1: granted, fence 2
         timers
-            PendingTimers { sessions: [(SessionId(97), 10000), (SessionId(98), 10000), (SessionId(99), 10000)], waits: [], delays: [] }
+            PendingTimers { sessions: [(SessionId(97), 10000), (SessionId(98), 10000), (SessionId(99), 10000)], waits: [], delays: [], closed_ms: None }
         cancel-wait b 1
     "#]]);
 }

@@ -75,6 +75,20 @@ fn a_try_waits_a_little_and_is_recognised_when_it_is_repeated() {
 }
 
 #[test]
+fn a_session_that_a_member_does_not_know_ends_with_the_reason() {
+    let mut node = Node::member();
+    node.stream(1);
+    node.hears(1, ToServer::Open(resume(7, 1)));
+    node.apply_all();
+    let said = node.said();
+    let told = said.iter().find_map(|output| match output {
+        Output::Say { said: ToClient::Ended { reason: EndReason::Unknown, message }, .. } => Some(message),
+        _ => None,
+    });
+    assert!(told.is_some_and(|told| told.starts_with("this member of a peer group does not know")), "{said:?}");
+}
+
+#[test]
 fn a_denied_client_hears_why() {
     let mut node = Node::member();
     node.opened(1, 7);

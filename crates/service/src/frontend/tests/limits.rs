@@ -109,11 +109,45 @@ fn a_refusal_names_the_flag_of_its_limit() {
     }
 }
 
+/// Each waiter waits for both locks, and for the client that asks. So its acquire would need a long check.
+#[test]
+fn an_acquire_that_needs_a_long_check_for_deadlocks_is_refused() {
+    let mut node = Node::leader(ServerLimits::default());
+    node.opened(1, 9);
+    node.opened(2, 8);
+    let by_one_owner = |name| {
+        let Operation::Acquire(one) = acquire(name) else { unreachable!() };
+        Operation::Acquire(Acquire { owner: 1, ..one })
+    };
+    node.request(1, 1, by_one_owner("a"));
+    node.acquire(2, 1, "b");
+    node.apply_all();
+    node.said();
+    for stream in 20..31 {
+        node.opened(stream, stream);
+        for number in 1..=1_000 {
+            let Operation::Acquire(one) = acquire(if number % 2 == 1 { "a" } else { "b" }) else { unreachable!() };
+            let owner = stream * 1_000 + number / 2;
+            node.request(stream, number, Operation::Acquire(Acquire { owner, ..one }));
+        }
+        node.apply_all();
+        node.said();
+    }
+    node.request(1, 2, by_one_owner("b"));
+    let message = "too many requests wait for each other: the check for a deadlock would read more than 10000 of them";
+    let note = Output::Note(Note::Limit { limit: "deadlock checks", message: message.to_owned(), from: None });
+    assert_eq!(node.said(), [note, answer(1, 2, words::refuse(Refusal::TooManyWaiters, message.to_owned()))]);
+    // A request that does not wait needs no check.
+    node.acquire(1, 3, "c");
+    node.apply();
+    assert_eq!(node.said(), [answer(1, 3, Answer::Granted { fence: 3 })]);
+}
+
 fn limit_note(message: &str) -> Output {
     let (_, flag) = message.rsplit_once('(').unwrap();
     let flags = ["--max-locks", "--max-waiters", "--max-holds", "--max-sessions", "--max-streams"];
     let flag = flags.into_iter().find(|known| flag.starts_with(known)).unwrap();
-    Output::Note(Note::Limit { flag, message: message.to_owned(), from: None })
+    Output::Note(Note::Limit { limit: flag, message: message.to_owned(), from: None })
 }
 
 /// One line per refusal would fill the log. A single line for ever would hide the next flood.
@@ -307,7 +341,8 @@ fn streams_of_a_connection_are_limited() {
 #[test]
 fn memory_is_bounded_under_each_flood() {
     const FLOOD: u64 = 100_000;
-    let limits = ServerLimits { sessions: 100, locks: 200, waiters: 50, holds: 120, streams: 30 };
+    let limits =
+        ServerLimits { sessions: 100, locks: 200, waiters: 50, holds: 120, streams: 30, ..ServerLimits::DEFAULT };
     let mut node = Node::leader(limits);
     for stream in 0..FLOOD {
         node.stream_on(1_000 + stream, 77);

@@ -1,5 +1,6 @@
 //! The front end together with the state. The test decides when a proposal is applied.
 
+mod closed;
 mod gate;
 mod held_back;
 mod leadership;
@@ -10,6 +11,7 @@ mod rounds;
 
 use std::collections::VecDeque;
 
+use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{
     Acquire, Answer, EndReason, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient, ToServer,
 };
@@ -33,7 +35,9 @@ pub struct Node {
 impl Node {
     pub fn follower(limits: ServerLimits) -> Self {
         let (proposed, said) = (VecDeque::new(), Vec::new());
-        Node { frontend: Frontend::new(limits), state: State::default(), now_ms: 1_000, index: 0, proposed, said }
+        let mut frontend = Frontend::new(limits);
+        frontend.belongs_to(CLUSTER);
+        Node { frontend, state: State::default(), now_ms: 1_000, index: 0, proposed, said }
     }
 
     /// A leader in term 1.
@@ -123,7 +127,7 @@ impl Node {
         self.stream(stream);
         self.hears(stream, open(session));
         self.apply_all();
-        let opened = ToClient::Opened { session, ttl_ms: TTL_MS };
+        let opened = ToClient::Opened { session, ttl_ms: TTL_MS, cluster: Some(CLUSTER) };
         assert_eq!(self.said(), [say(stream, opened), Output::Listen(StreamId(stream))]);
     }
 
@@ -143,6 +147,9 @@ pub fn acquire(name: &str) -> Operation {
     Operation::Acquire(Acquire { name, mode, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 })
 }
 
+/// The cluster of every node in these tests.
+pub const CLUSTER: ClusterId = ClusterId::MIN;
+
 pub fn secret(byte: u8) -> Option<Secret> {
     Some(Secret([byte; SECRET_BYTES]))
 }
@@ -150,7 +157,7 @@ pub fn secret(byte: u8) -> Option<Secret> {
 /// The first Open of a session, with secret 1.
 pub fn first(session: u64) -> Open {
     let (label, host) = (format!("label {session}"), "host".to_owned());
-    Open { session, attempt: 1, ttl_ms: TTL_MS, label, host, pid: 7, resume: false, secret: secret(1) }
+    Open { session, attempt: 1, ttl_ms: TTL_MS, label, host, pid: 7, resume: false, secret: secret(1), cluster: None }
 }
 
 pub fn open(session: u64) -> ToServer {

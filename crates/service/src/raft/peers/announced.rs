@@ -1,9 +1,10 @@
 //! The nodes that wait to be added to the cluster.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::wire::Announcement;
+use baton_runtime::Instant;
 
 /// A node that waits announces itself at least every two seconds. After this time without a word it has given up.
 const KEPT: Duration = Duration::from_secs(5);

@@ -47,7 +47,10 @@ pub(crate) enum Unfit {
     EmptySnapshot,
     #[error("it sent a snapshot up to entry {last}, with the members as of another entry after it")]
     LaterMembers { last: u64 },
-    #[error("it leads in term {term}, but this node follows node {leader} in that term; a term has one leader")]
+    #[error(
+        "it leads in term {term}, but node {leader} leads in that term here; a term has one leader, so the data folder of a \
+             voter was set back to an older copy"
+    )]
     TwoLeaders { term: u64, leader: u64 },
     #[error("it asks for an election, but it is not the leader that this node follows")]
     NotLeader,
@@ -236,10 +239,15 @@ fn leader(words: &'static str, from: u64, own: Vote, vote: Vote) -> Result<(), U
     sender(words, from, own, vote)?;
     match vote.committed {
         false => Err(Unfit::NotElected { words }),
-        true if own.committed && own.term == vote.term && own.node != vote.node => {
-            Err(Unfit::TwoLeaders { term: own.term, leader: own.node })
-        }
-        true => Ok(()),
+        true => one_leader(own, vote),
+    }
+}
+
+/// Two elected leaders of one term: the folder of a voter was set back, so that it has voted twice.
+pub fn one_leader(own: Vote, vote: Vote) -> Result<(), Unfit> {
+    match vote.committed && own.committed && own.term == vote.term && own.node != vote.node {
+        true => Err(Unfit::TwoLeaders { term: own.term, leader: own.node }),
+        false => Ok(()),
     }
 }
 

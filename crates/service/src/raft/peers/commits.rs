@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
+use baton_runtime::{Instant, timeout_at};
 use futures::stream::unfold;
 use futures::{Stream, StreamExt};
 use openraft::raft::AppendEntriesRequest;
-use tokio::time::{Instant, timeout_at};
 
 use crate::raft::types::TypeConfig;
 

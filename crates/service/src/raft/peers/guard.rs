@@ -7,10 +7,12 @@ use super::check::{self, Unfit};
 use super::wire::{Candidacy, LinkError, Transfer};
 use crate::format::record::{LogId, Vote};
 use crate::format::snapshot::SnapshotMeta;
+use crate::raft::edge;
 use crate::raft::group::Group;
 use crate::raft::history::{Contradiction, History};
+use crate::raft::log::Fingerprint;
 use crate::raft::log_store::Fatal;
-use crate::raft::types::{Payload, TypeConfig};
+use crate::raft::types::{LogEntry, Payload, TypeConfig};
 
 pub struct Guard {
     pub group: Group,
@@ -19,8 +21,16 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Checks an append of the node `from`. Raft gets only what is committed for sure: see [`check::append`].
-    pub fn append(&self, from: u64, rpc: &mut AppendEntriesRequest<TypeConfig>) -> Result<(), LinkError> {
+    /// Checks an append of the node `from`. Raft gets only what is committed for sure: see [`check::append`]. openraft
+    /// notes the commit index of an append even if it refuses the append, and later applies up to that index. So it gets
+    /// the index only with an append that it will accept. Until then the next append, or a heartbeat, brings it again.
+    /// `known`: an entry of the leader's log, see [`History::compare_contents`].
+    pub fn append(
+        &self,
+        from: u64,
+        known: Option<(LogId, Fingerprint)>,
+        rpc: &mut AppendEntriesRequest<TypeConfig>,
+    ) -> Result<(), LinkError> {
         let (me, vote) = (self.group.id(), Vote::from(rpc.vote));
         let (previous, commit) = (rpc.prev_log_id.map(LogId::from), rpc.leader_commit.map(LogId::from));
         let ids = || rpc.entries.iter().map(|entry| LogId::from(entry.log_id));
@@ -33,8 +43,25 @@ impl Guard {
             }
         }
         self.compare(from, vote, previous.into_iter().chain(commit).chain(ids()))?;
-        rpc.leader_commit = committed.map(Into::into);
+        let last = self.history.last();
+        let is_here_too = |entry: &&LogEntry| last.is_some_and(|last| entry.log_id.index <= last);
+        let content = |entry: &LogEntry| {
+            let payload = edge::encoded(entry.payload.clone());
+            (LogId::from(entry.log_id), Fingerprint::of(&payload))
+        };
+        let contents = known.into_iter().chain(rpc.entries.iter().take_while(is_here_too).map(content));
+        self.judge(from, self.history.compare_contents(vote, me, contents))?;
+        let follows = self.history.follows(vote, me, previous);
+        // An entry of the append itself, or one that the log has already.
+        let is_here = |commit: &LogId| Some(*commit) > previous || self.history.has(*commit);
+        rpc.leader_commit = committed.filter(|commit| follows && is_here(commit)).map(Into::into);
         Ok(())
+    }
+
+    /// True for an elected leader that this node does not follow yet, although Raft will accept it.
+    pub fn is_new(&self, vote: Vote) -> bool {
+        let own = self.history.vote(self.group.id());
+        vote.committed && vote != own && check::is_acceptable(vote, own)
     }
 
     /// Checks the beginning of a snapshot.
@@ -56,6 +83,11 @@ impl Guard {
         Ok(check::vote(from, self.history.vote(self.group.id()), vote)?)
     }
 
+    /// Returns a sentence if another node leads in the term of this vote.
+    pub fn one_leader(&self, vote: Vote) -> Result<(), String> {
+        check::one_leader(self.history.vote(self.group.id()), vote).map_err(|unfit| unfit.to_string())
+    }
+
     /// Returns a sentence if the transfer comes too late, or to a node without a vote.
     pub fn transfer(&self, from: u64, transfer: &Transfer) -> Result<Result<(), String>, LinkError> {
         let me = self.group.id();
@@ -69,8 +101,11 @@ impl Guard {
     /// If this node and an elected leader contradict each other about committed entries, one of the two must not go on. A
     /// node that is no member, as far as this one knows, must not end this one, so it is only refused.
     fn compare(&self, from: u64, vote: Vote, ids: impl Iterator<Item = LogId>) -> Result<(), LinkError> {
-        let compared = self.history.compare(vote, self.group.id(), ids);
-        if let Err(contradiction @ Contradiction::Decided { .. }) = &compared
+        self.judge(from, self.history.compare(vote, self.group.id(), ids))
+    }
+
+    fn judge(&self, from: u64, compared: Result<(), Contradiction>) -> Result<(), LinkError> {
+        if let Err(contradiction @ (Contradiction::Decided { .. } | Contradiction::Content { .. })) = &compared
             && self.group.raft.server_metrics().borrow_watched().membership_config.get_node(&from).is_some()
         {
             (self.fatal)(&contradiction.to_string());

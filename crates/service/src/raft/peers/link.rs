@@ -3,14 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use baton_runtime::timeout;
 use futures::{SinkExt, StreamExt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::timeout;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
+use super::transport::{Stream, Transport};
 use super::wire::{self, FRAME_BYTES_MAX, Greeting, Hello, LinkError, PREAMBLE_BYTES};
 
 /// Time limit for connecting, and then for the two Hellos.
@@ -28,8 +27,8 @@ pub struct Link {
     pub theirs: Hello,
 }
 
-pub struct Reader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
-pub struct Writer(FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>);
+pub struct Reader(FramedRead<Box<dyn AsyncRead + Send + Unpin>, LengthDelimitedCodec>);
+pub struct Writer(FramedWrite<Box<dyn AsyncWrite + Send + Unpin>, LengthDelimitedCodec>);
 
 impl Reader {
     pub async fn next(&mut self) -> Result<BytesMut, LinkError> {
@@ -69,12 +68,12 @@ async fn limited<T>(limit: Duration, work: impl Future<Output = Result<T, LinkEr
 }
 
 /// Connects to a node, and introduces this one. Fails with a sentence if either side does not want to talk.
-pub async fn dial(address: &str, ours: &Hello) -> Result<Link, LinkError> {
+pub async fn dial(transport: &dyn Transport, address: &str, ours: &Hello) -> Result<Link, LinkError> {
     let unreachable = |why: String| LinkError::Unreachable { address: address.to_owned(), why };
     if address.is_empty() {
         return Err(unreachable("the record of the node has no address for other nodes".to_owned()));
     }
-    let connected = timeout(CONNECT_MAX, TcpStream::connect(address)).await;
+    let connected = timeout(CONNECT_MAX, transport.dial(address)).await;
     let stream = connected.map_err(|_| unreachable(format!("no answer within {} ms", CONNECT_MAX.as_millis())))?;
     let stream = stream.map_err(|error| unreachable(error.to_string()))?;
     let link = limited(CONNECT_MAX, greet(stream, ours)).await?;
@@ -84,8 +83,8 @@ pub async fn dial(address: &str, ours: &Hello) -> Result<Link, LinkError> {
     }
 }
 
-async fn greet(stream: TcpStream, ours: &Hello) -> Result<Link, LinkError> {
-    let (mut reader, mut writer) = halves(stream)?;
+async fn greet(stream: Stream, ours: &Hello) -> Result<Link, LinkError> {
+    let (mut reader, mut writer) = halves(stream);
     writer.0.get_mut().write_all(&wire::preamble(wire::VERSION)).await?;
     writer.send(wire::encode(ours)).await?;
     check_preamble(&mut reader).await?;
@@ -96,10 +95,10 @@ async fn greet(stream: TcpStream, ours: &Hello) -> Result<Link, LinkError> {
 
 /// Takes a connection of a node that dials. `judge` decides whether this node talks to it.
 pub async fn accept<Judged: Future<Output = Greeting>>(
-    stream: TcpStream,
+    stream: Stream,
     judge: impl FnOnce(Hello) -> Judged,
 ) -> Result<Link, LinkError> {
-    let (mut reader, mut writer) = halves(stream)?;
+    let (mut reader, mut writer) = halves(stream);
     let hello = limited(HELLO_MAX, async {
         // The own preamble goes out even if theirs is wrong: a node of another version then knows why it is refused.
         let version = check_preamble(&mut reader).await;
@@ -117,11 +116,8 @@ pub async fn accept<Judged: Future<Output = Greeting>>(
     Ok(opened(reader, writer, theirs))
 }
 
-fn halves(stream: TcpStream) -> Result<(Reader, Writer), LinkError> {
-    // A heartbeat must not wait for more bytes.
-    stream.set_nodelay(true)?;
-    let (reader, writer) = stream.into_split();
-    Ok((Reader(FramedRead::new(reader, wire::hello_codec())), Writer(FramedWrite::new(writer, wire::codec()))))
+fn halves(Stream { reader, writer }: Stream) -> (Reader, Writer) {
+    (Reader(FramedRead::new(reader, wire::hello_codec())), Writer(FramedWrite::new(writer, wire::codec())))
 }
 
 /// The version that both sides speak.

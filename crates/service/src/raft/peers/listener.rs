@@ -4,24 +4,22 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use baton_runtime::{Instant, JoinSet, sleep, timeout};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, poll};
 use openraft::Raft;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
-use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::guard::Guard;
 use super::heard::Heard;
-use super::limiter::Limiter;
 use super::link::{self, Link, Reader, Writer};
 use super::peer::SILENT_MAX;
+use super::transport::{Listener, Stream};
 use super::wire::{
     self, Answer, Append, Appended, Call, Candidacy, Confirmed, Greeting, Hello, Installed, LinkError, NodeStatus,
     Purpose, Refusal, Reply, Request, Verdict,
@@ -30,6 +28,7 @@ use super::{in_ms, lock, snapshots};
 use crate::clock::boot_ms;
 use crate::format;
 use crate::format::record::{self, Record};
+use crate::limiter::Limiter;
 use crate::raft::copies::{self, Meeting};
 use crate::raft::edge;
 use crate::raft::errors::MemberError;
@@ -80,7 +79,7 @@ pub struct Door {
 }
 
 /// Takes connections until the task is dropped.
-pub async fn listen(listener: TcpListener, door: Arc<Door>) {
+pub async fn listen(mut listener: Box<dyn Listener>, door: Arc<Door>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     let mut connections = JoinSet::new();
@@ -97,16 +96,16 @@ pub async fn listen(listener: TcpListener, door: Arc<Door>) {
         };
         let door = door.clone();
         match (places.clone().try_acquire_owned(), refusals.clone().try_acquire_owned()) {
-            (Ok(place), _) => drop(connections.spawn(async move {
+            (Ok(place), _) => connections.spawn(async move {
                 let _place = place;
                 let ended = door.serve(stream).await;
                 door.note(ended, address);
-            })),
-            (Err(_), Ok(place)) => drop(connections.spawn(async move {
+            }),
+            (Err(_), Ok(place)) => connections.spawn(async move {
                 let _place = place;
                 let ended = link::accept(stream, async |_| Err(Refusal::Busy)).await;
                 door.note(ended.map(drop), address);
-            })),
+            }),
             // Too many to answer each of them.
             (Err(_), Err(_)) => door.note(Err(LinkError::Refused(Refusal::Busy)), address),
         }
@@ -138,7 +137,7 @@ impl Door {
         }
     }
 
-    async fn serve(&self, stream: TcpStream) -> Result<(), LinkError> {
+    async fn serve(&self, stream: Stream) -> Result<(), LinkError> {
         let Link { mut reader, mut writer, theirs } = link::accept(stream, |theirs| self.judge(theirs)).await?;
         match theirs.purpose {
             Purpose::Introduction => Ok(()),
@@ -170,7 +169,7 @@ impl Door {
         if let Verdict::Adopt { cluster } = wire::judge(ours, formats, is_empty, &theirs)? {
             let (disk, files) = (self.disk.clone(), self.files.clone());
             let identity = Identity { cluster, ..ours };
-            let written = tokio::task::spawn_blocking(move || adopt(&*disk, &files, identity)).await;
+            let written = baton_runtime::spawn_blocking(move || adopt(&*disk, &files, identity)).await;
             let failed =
                 |error: &dyn std::fmt::Display| Refusal::Failed(format!("IDENTITY cannot be written: {error}"));
             written.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
@@ -227,6 +226,9 @@ impl Door {
         let mut sent = Sent::default();
         loop {
             let mut answered = tokio::select! {
+                biased;
+                // Answers first: there are only as many as requests, so requests wait for a short time only.
+                Some(reply) = running.next() => Some(reply),
                 frame = timeout(IDLE_MAX, reader.next()), if running.len() < RUNNING_MAX => {
                     let frame = frame.unwrap_or(Err(LinkError::Silent(IDLE_MAX)))?;
                     if heard.start_number() != theirs.start {
@@ -236,10 +238,15 @@ impl Door {
                     let Call { id, request } = wire::decode(&frame, "a request")?;
                     let mut is_fresh = None;
                     if let Request::Append(append) | Request::Heartbeat(append) = &request {
-                        heard.append_now();
                         is_fresh = fresh(append, &mut sent);
                     }
-                    let mut work = match self.check_vote(theirs, &request)? {
+                    let checked = self.check_vote(theirs, &request)?;
+                    if let (Ok(()), Request::Append(append) | Request::Heartbeat(append)) = (&checked, &request) {
+                        // Not of a leader whose words are refused: this node does not follow it.
+                        heard.append_now();
+                        self.follow(append.vote).await;
+                    }
+                    let mut work = match checked {
                         Ok(()) => self.work(theirs, id, request, is_fresh)?,
                         Err(sentence) => Box::pin(std::future::ready(Reply { id, answer: Answer::Failed(sentence) })),
                     };
@@ -252,7 +259,6 @@ impl Door {
                         }
                     }
                 }
-                Some(reply) = running.next() => Some(reply),
             };
             let any = answered.is_some();
             while let Some(reply) = answered {
@@ -272,8 +278,8 @@ impl Door {
         }
     }
 
-    /// Refuses a vote of another process than the one that has this node's vote of the term, or leads in it. Fails if the
-    /// vote is impossible.
+    /// Refuses a vote of another node or process than the one that leads in the term, or has this node's vote of it. Fails if
+    /// the vote is impossible.
     fn check_vote(&self, theirs: &Hello, request: &Request<'_>) -> Result<Result<(), Refused>, LinkError> {
         let vote = match request {
             Request::Append(append) | Request::Heartbeat(append) => append.vote,
@@ -283,7 +289,27 @@ impl Door {
             Request::Status | Request::Announced | Request::Update { .. } | Request::Remarks => return Ok(Ok(())),
         };
         self.guard.vote(theirs.node, vote)?;
-        Ok(self.votes.check(vote, (theirs.node, theirs.start)))
+        Ok(self.guard.one_leader(vote).and_then(|()| self.votes.check(vote, (theirs.node, theirs.start))))
+    }
+
+    /// Lets Raft follow a new leader before its words are compared with the log: then the vote in the log is that of Raft,
+    /// no append of an earlier leader changes the log after the comparison, and the log has learnt all that Raft calls
+    /// committed, which it otherwise learns when the entries are applied.
+    async fn follow(&self, vote: record::Vote) {
+        if !self.guard.is_new(vote) {
+            return;
+        }
+        let nothing =
+            AppendEntriesRequest { vote: vote.into(), prev_log_id: None, leader_commit: None, entries: Vec::new() };
+        // If Raft refuses the leader or has stopped, it also refuses the next words.
+        let _answer = heartbeat(&self.group.raft, nothing, vote).await;
+        let committed = self.group.raft.with_raft_state(|state| {
+            let members = state.membership_state.committed().log_id().as_ref();
+            members.max(state.local_committed()).map(|id| id.index)
+        });
+        if let Ok(Some(upto)) = committed.await {
+            self.guard.history.settle(upto);
+        }
     }
 
     /// `fresh`: see [`fresh`]. Fails if the request is malformed: the connection cannot be used any more.
@@ -298,7 +324,7 @@ impl Door {
         Ok(match request {
             Request::Append(append) => match append_request(append) {
                 Ok(mut rpc) => {
-                    self.guard.append(from, &mut rpc)?;
+                    self.guard.append(from, append.known, &mut rpc)?;
                     let (peers, history) = (self.group.peers.clone(), self.guard.history.clone());
                     let (vote, last) = (rpc.vote, rpc.entries.last().map_or(rpc.prev_log_id, |last| Some(last.log_id)));
                     Box::pin(unconstrained(async move {
@@ -319,12 +345,12 @@ impl Door {
                 Err(Unreadable::Malformed(sentence)) => return Err(LinkError::Entries(sentence)),
             },
             Request::Heartbeat(append) => {
-                let vote = append.vote;
+                let (vote, known) = (append.vote, append.known);
                 let mut rpc = append_request(append).map_err(|why| LinkError::Entries(why.to_string()))?;
                 if !rpc.entries.is_empty() {
                     return Err(LinkError::Entries("a heartbeat has entries".to_owned()));
                 }
-                self.guard.append(from, &mut rpc)?;
+                self.guard.append(from, known, &mut rpc)?;
                 let peers = self.group.peers.clone();
                 Box::pin(unconstrained(async move {
                     let answer = heartbeat(&raft, rpc, vote).await;
@@ -399,11 +425,15 @@ impl Door {
         let _one_at_a_time = self.installing.lock().await;
         let state = self.restore(received).await?;
         // The log has grown meanwhile.
-        self.guard.snapshot(from, vote, &meta)?;
         self.votes.check(vote, (from, start)).map_err(LinkError::Failed)?;
+        self.follow(vote).await;
+        self.guard.snapshot(from, vote, &meta)?;
         if last.is_some_and(|last| self.guard.history.has_agreed(vote, last)) {
             // Raft has got these entries from the same leader, and expects no snapshot of them.
             return Ok(vote);
+        }
+        if let Some(last) = last.filter(|last| self.guard.history.has(*last)) {
+            return self.confirm(vote, last).await;
         }
         self.drop_conflicting(vote, last).await?;
         let snapshot = Snapshot { meta: checked, snapshot: Chunks::Restored(Box::new(state)) };
@@ -413,6 +443,23 @@ impl Door {
             self.guard.history.agree(vote, last);
         }
         Ok(theirs)
+    }
+
+    /// The log has the last entry of a snapshot, so it has all entries of the leader up to there, and perhaps newer ones. To
+    /// install the snapshot would set Raft's log back, which openraft asserts against in debug builds. Returns when the
+    /// entries are on disk: only then Raft answers an append after them.
+    async fn confirm(&self, vote: record::Vote, last: record::LogId) -> Result<record::Vote, LinkError> {
+        let (vote_of_raft, prev_log_id) = (vote.into(), Some(last.into()));
+        let rpc = AppendEntriesRequest { vote: vote_of_raft, prev_log_id, leader_commit: None, entries: Vec::new() };
+        match appended(&self.group.raft, rpc).await {
+            Answer::Appended(Appended::Success) => {
+                self.guard.history.agree(vote, Some(last));
+                Ok(vote)
+            }
+            Answer::Appended(Appended::HigherVote(theirs)) => Ok(theirs),
+            Answer::Failed(why) => Err(LinkError::Failed(why)),
+            _ => Err(LinkError::Failed("the log has changed while the snapshot arrived".to_owned())),
+        }
     }
 
     /// Removes entries that the leader cannot have, because their terms are above that of a later entry in its snapshot. openraft
@@ -438,7 +485,7 @@ impl Door {
     async fn restore(&self, received: Received) -> Result<State, LinkError> {
         let alive = self.alive.clone();
         // A large state takes long, and this thread has other tasks.
-        let restored = tokio::task::spawn_blocking(move || {
+        let restored = baton_runtime::spawn_blocking(move || {
             let restored = format::snapshot::restore_each(received);
             // The folder is in use until here.
             drop(alive);
@@ -540,9 +587,17 @@ mod tests {
         }
         let vote = record::Vote { term: 1, node: 1, committed: true };
         let previous = Some(record::LogId { term: 1, index: 4 });
-        append_request(Append { vote, previous, commit: None, confirmed: None, answered: None, records: &records })
-            .map(|rpc| rpc.entries.len())
-            .map_err(|why| why.to_string())
+        append_request(Append {
+            vote,
+            previous,
+            commit: None,
+            confirmed: None,
+            answered: None,
+            known: None,
+            records: &records,
+        })
+        .map(|rpc| rpc.entries.len())
+        .map_err(|why| why.to_string())
     }
 
     #[test]

@@ -9,37 +9,39 @@ mod check;
 mod commits;
 mod guard;
 mod heard;
-mod limiter;
 pub(super) mod link;
 mod listener;
 mod network;
 mod peer;
 mod progress;
 mod snapshots;
+mod transport;
 pub(super) mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use announced::Announced;
+use baton_runtime::Instant;
 use heard::Heard;
 use link::Link;
 use tokio::sync::mpsc;
 
-use crate::format::record::NodeRecord;
+use crate::format::record::{LogId, NodeRecord};
 use crate::raft::copies::Meeting;
 use crate::raft::freshness::Freshness;
+use crate::raft::log::Fingerprint;
 use crate::raft::log_store::Warn;
 use crate::raft::rounds::Rounds;
 use crate::store::Identity;
 
 pub(super) use check::is_acceptable;
 pub(super) use guard::Guard;
-pub(super) use limiter::Limiter;
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;
+pub use transport::{Listener, Simulated, Stream, Tcp, Transport};
 use wire::Appended;
 pub(super) use wire::{
     APPEND_ENTRIES_MAX, Announcement, Answer, Confirmed, FORMATS, Purpose, Request, have_common_format,
@@ -47,6 +49,9 @@ pub(super) use wire::{
 #[cfg(test)]
 pub(super) use wire::{Append, Candidacy};
 pub use wire::{Hello, LinkError, NodeStatus, Refusal};
+
+/// A node remembers this many former members, so that the removal of one of them may be repeated.
+const FORMER_MAX: usize = 256;
 
 /// A cluster has this many members at most: a Hello names them all.
 pub(super) const MEMBERS_MAX: usize = 64;
@@ -68,12 +73,26 @@ pub(super) enum Intent {
 /// None if this node does not lead.
 type AskConfirmed = Box<dyn Fn() -> Option<Confirmed> + Send + Sync>;
 
+/// The last entry with commands up to an index.
+type FindCommands = Box<dyn Fn(u64) -> Option<(LogId, Fingerprint)> + Send + Sync>;
+
 /// The other nodes, as far as this one has called them. Clones share the same table.
 #[derive(Clone)]
 pub struct Peers(Arc<Shared>);
 
+/// The same table for its own entries, which must not keep it alive.
+pub(super) struct Table(Weak<Shared>);
+
+impl Table {
+    /// None if nobody else has the table any more.
+    fn peers(&self) -> Option<Peers> {
+        self.0.upgrade().map(Peers)
+    }
+}
+
 struct Shared {
     identity: Mutex<Identity>,
+    transport: Arc<dyn Transport>,
     /// The random number of this start of the process.
     start_number: u64,
     /// Name and addresses of this node, as it was started. Empty fields are as the membership says.
@@ -84,6 +103,8 @@ struct Shared {
     formats: (u8, u8),
     peers: Mutex<BTreeMap<u64, Arc<Peer>>>,
     members: Mutex<BTreeMap<u64, NodeRecord>>,
+    /// The ids and names of nodes that were members since this node started, the last ones at the end.
+    former: Mutex<VecDeque<(u64, String)>>,
     intent: Mutex<Intent>,
     /// For what this node waits before it is part of a cluster, as a sentence without a subject. Empty if it does not wait.
     waits: Mutex<String>,
@@ -92,6 +113,7 @@ struct Shared {
     heard: Mutex<BTreeMap<u64, Arc<Heard>>>,
     freshness: Mutex<Freshness>,
     confirmed: OnceLock<AskConfirmed>,
+    last_commands: OnceLock<FindCommands>,
     rounds: Rounds,
     election_max: Duration,
     /// This node cannot read its entries before this index any more; 0 if it can read all.
@@ -107,13 +129,14 @@ impl Peers {
         identity: Identity,
         start_number: u64,
         record: NodeRecord,
-        routes: BTreeMap<String, String>,
+        (routes, transport): (BTreeMap<String, String>, Arc<dyn Transport>),
         formats: (u8, u8),
         (rounds, election_max): (Rounds, Duration),
         warn: Warn,
     ) -> Peers {
         let (met, meetings) = mpsc::channel(MEETINGS_MAX);
         Peers(Arc::new(Shared {
+            transport,
             identity: Mutex::new(identity),
             start_number,
             record: Mutex::new(record),
@@ -121,6 +144,7 @@ impl Peers {
             formats,
             peers: Mutex::default(),
             members: Mutex::default(),
+            former: Mutex::default(),
             intent: Mutex::default(),
             waits: Mutex::default(),
             announced: Mutex::default(),
@@ -128,6 +152,7 @@ impl Peers {
             heard: Mutex::default(),
             freshness: Mutex::default(),
             confirmed: OnceLock::new(),
+            last_commands: OnceLock::new(),
             rounds,
             election_max,
             readable_from: AtomicU64::new(0),
@@ -135,6 +160,10 @@ impl Peers {
             met,
             meetings: Mutex::new(Some(meetings)),
         }))
+    }
+
+    fn table(&self) -> Table {
+        Table(Arc::downgrade(&self.0))
     }
 
     /// The address at which this node reaches another address.
@@ -231,10 +260,15 @@ impl Peers {
     /// The peer with this id. Makes it if it is new.
     pub(super) fn get(&self, id: u64, record: &NodeRecord) -> Arc<Peer> {
         let address = self.route(&record.peer_address);
-        let make = || Arc::new(Peer::start(id, address.to_owned(), self.heard(id), self.clone()));
+        let make = || Arc::new(Peer::start(id, address.to_owned(), self.heard(id), self.table()));
         let peer = lock(&self.0.peers).entry(id).or_insert_with(make).clone();
         peer.set_address(address);
         peer
+    }
+
+    /// True if a node with this name or id was a member since this node started. It may be one again.
+    pub(super) fn was_member(&self, member: &str) -> bool {
+        lock(&self.0.former).iter().any(|(id, name)| name == member || member.parse() == Ok(*id))
     }
 
     /// Takes over the addresses of the members, and forgets other nodes that are no longer called.
@@ -250,7 +284,12 @@ impl Peers {
         forget_strangers(&mut lock(&self.0.heard), &members);
         let mut announced = lock(&self.0.announced);
         members.keys().for_each(|id| announced.remove(*id));
-        *lock(&self.0.members) = members;
+        let before = std::mem::replace(&mut *lock(&self.0.members), members.clone());
+        let gone = before.into_iter().filter(|(id, _)| !members.contains_key(id));
+        let mut former = lock(&self.0.former);
+        former.extend(gone.map(|(id, record)| (id, record.name)));
+        let surplus = former.len().saturating_sub(FORMER_MAX);
+        former.drain(..surplus);
     }
 
     /// What is known of a node that this one talks to.
@@ -277,7 +316,7 @@ impl Peers {
         lock(&self.0.heard).get(&id).is_some_and(|heard| heard.excludes())
     }
 
-    /// The longest time that the answer of a node to a round took lately.
+    /// Several answers of a node to rounds took this long lately, or longer.
     pub(super) fn round_trip(&self, id: u64) -> Option<Duration> {
         lock(&self.0.peers).get(&id).map(|peer| peer.round_trip())
     }
@@ -286,6 +325,11 @@ impl Peers {
     pub(super) fn set_back(&self, id: u64) -> Option<&'static str> {
         let is_set_back = |peer: &Arc<Peer>| peer.with_progress(|progress| progress.is_set_back());
         lock(&self.0.peers).get(&id).is_some_and(is_set_back).then_some(network::SET_BACK)
+    }
+
+    /// Why a node refuses the appends of this leader, as a sentence about this node.
+    pub(super) fn refuses(&self, id: u64) -> Option<String> {
+        lock(&self.0.peers).get(&id)?.refuses()
     }
 
     /// The newest data format that all members read. A member that has not said yet what it reads may be as old as this
@@ -301,6 +345,15 @@ impl Peers {
 
     pub(super) fn set_confirmed(&self, confirmed: impl Fn() -> Option<Confirmed> + Send + Sync + 'static) {
         assert!(self.0.confirmed.set(Box::new(confirmed)).is_ok(), "set once, when openraft starts");
+    }
+
+    pub(super) fn set_last_commands(&self, find: impl Fn(u64) -> Option<(LogId, Fingerprint)> + Send + Sync + 'static) {
+        assert!(self.0.last_commands.set(Box::new(find)).is_ok(), "set once, when the log is open");
+    }
+
+    /// The last entry with commands up to this one, if this node still has it.
+    fn last_commands(&self, upto: u64) -> Option<(LogId, Fingerprint)> {
+        self.0.last_commands.get().and_then(|find| find(upto))
     }
 
     fn confirmed(&self) -> Option<Confirmed> {
@@ -332,6 +385,15 @@ impl Peers {
         look(&mut lock(&self.0.freshness))
     }
 
+    /// A node for people: by its name if it is a member, else by its id.
+    pub(super) fn label(&self, id: u64) -> String {
+        let members = lock(&self.0.members);
+        match members.get(&id).filter(|record| !record.name.is_empty()) {
+            Some(record) => format!("node {}", record.name),
+            None => format!("node {id}"),
+        }
+    }
+
     /// The peer address of a member.
     pub(super) fn recorded(&self, id: u64) -> Option<String> {
         let address = lock(&self.0.members).get(&id)?.peer_address.clone();
@@ -345,7 +407,7 @@ impl Peers {
 
     /// Connects to a node. Notes it if that is another process with the id of this node.
     async fn dial(&self, address: &str, ours: &Hello) -> Result<Link, LinkError> {
-        let dialled = link::dial(address, ours).await;
+        let dialled = link::dial(&*self.0.transport, address, ours).await;
         let is_copy = |theirs: &Hello| theirs.node == ours.node && theirs.start != ours.start;
         match &dialled {
             Ok(link) if is_copy(&link.theirs) => self.meet(Meeting::At(address.to_owned())),
@@ -398,7 +460,8 @@ mod tests {
 
     fn nobody(identity: Identity) -> Peers {
         let rounds = (Rounds::default(), Duration::from_millis(500));
-        Peers::new(identity, 5, NodeRecord::default(), BTreeMap::new(), FORMATS, rounds, Arc::new(|_| {}))
+        let reaches: (_, Arc<dyn Transport>) = (BTreeMap::new(), Arc::new(Tcp));
+        Peers::new(identity, 5, NodeRecord::default(), reaches, FORMATS, rounds, Arc::new(|_| {}))
     }
 
     #[test]
@@ -413,6 +476,16 @@ mod tests {
         peers.announce(&theirs);
         peers.follow([].into_iter());
         assert_eq!(peers.announced(), []);
+    }
+
+    #[tokio::test]
+    async fn a_table_is_gone_when_nobody_uses_it_although_it_has_entries() {
+        let peers = nobody(Identity { cluster: 7, node: 1 });
+        let entry = peers.get(2, &NodeRecord::default());
+        let table = peers.table();
+        drop(peers);
+        assert!(table.peers().is_none());
+        drop(entry);
     }
 
     #[test]

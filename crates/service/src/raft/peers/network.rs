@@ -96,7 +96,8 @@ impl Client {
             let commit = rpc.leader_commit.map(record::LogId::from);
             let previous = previous.map(record::LogId::from);
             let (answered, confirmed) = (peer.answered(), peers.confirmed());
-            let append = Append { vote, previous, commit, confirmed, answered, records: &records };
+            let known = previous.and_then(|previous| peers.last_commands(previous.index));
+            let append = Append { vote, previous, commit, confirmed, answered, known, records: &records };
             // openraft gives up on a heartbeat by itself. Entries have as long as the connection lives: the disk of the
             // other node may be slow, and the heartbeats show whether the node is there.
             match is_heartbeat {
@@ -111,8 +112,12 @@ impl Client {
             let Some(call) = call else { return Err(ask_again(&peers, &peer, vote).await) };
             let appended = match call.await.map_err(failed)? {
                 Answer::Appended(appended) => appended,
-                other => return out_of_place(other),
+                other => {
+                    peer.set_refuses(if let Answer::Failed(sentence) = &other { Some(sentence) } else { None });
+                    return out_of_place(other);
+                }
             };
+            peer.set_refuses(None);
             match appended {
                 // The node may not have it on disk yet.
                 Appended::Success if is_heartbeat => Ok(Ok(last)),
@@ -190,14 +195,14 @@ fn meet_copy(peers: &Peers, ours: record::Vote, theirs: record::Vote) {
 }
 
 fn set_back_sentence(peer: &Peer) -> String {
-    format!("node {} {SET_BACK}", peer.id)
+    format!("{} {SET_BACK}", peer.label())
 }
 
 /// Asks a node that was set back how long its log is: its complete folder may be back. It gets entries with the next append.
 async fn ask_again(peers: &Peers, peer: &Peer, vote: record::Vote) -> RPCError<TypeConfig> {
     match peer.call(Request::Status, SILENT_MAX).await {
         Ok(Answer::Status(status)) if peer.with_progress(|progress| progress.reaches(vote, status.last_log)) => {
-            let sentence = format!("node {} has again what it had acknowledged, and gets entries again", peer.id);
+            let sentence = format!("{} has again what it had acknowledged, and gets entries again", peer.label());
             peers.warn(&sentence);
             NetworkError::from_string(sentence).into()
         }
@@ -274,6 +279,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
             return Err(set_back(&self.peer).into());
         }
         let sent = tokio::select! {
+            biased;
             closed = cancel => return Err(closed.into()),
             sent = snapshots::send(&self.peer, wire_vote, snapshot, option.hard_ttl()) => sent,
         };

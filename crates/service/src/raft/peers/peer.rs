@@ -3,18 +3,17 @@
 //! The task dials when there is a call and no connection. After a failed attempt it pauses; calls fail at once
 //! meanwhile, so that no caller waits for a node that is down.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use baton_runtime::{Instant, JoinHandle, sleep, timeout};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
 use tokio_util::bytes::Bytes;
 use tracing::{info, warn};
 
-use super::Peers;
+use super::Table;
 use super::heard::Heard;
 use super::link::{Link, Reader, Writer};
 use super::progress::Progress;
@@ -53,7 +52,8 @@ pub struct Peer {
 
 struct State {
     id: u64,
-    peers: Peers,
+    /// The table that this peer is in.
+    peers: Table,
     heard: Arc<Heard>,
     /// How long answers to rounds took lately.
     round_trips: Recent,
@@ -70,6 +70,8 @@ struct Inner {
     /// Why the last connection ended, or the last attempt failed; none while there is a connection.
     last_error: Option<LinkError>,
     progress: Progress,
+    /// Why the node refuses the appends of this leader.
+    refuses: Option<String>,
 }
 
 impl State {
@@ -78,23 +80,30 @@ impl State {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The node for people.
+    fn label(&self) -> String {
+        self.peers.peers().map_or_else(|| format!("node {}", self.id), |peers| peers.label(self.id))
+    }
+
     async fn dial(&self, purpose: Purpose) -> Result<Link, LinkError> {
         let address = self.inner().address.clone();
         // A node that calls has a log or a vote.
-        let ours = self.peers.hello(self.id, purpose, false);
-        let link = self.peers.dial(&address, &ours).await?;
+        // Without the table, this node has stopped.
+        let peers = self.peers.peers().ok_or(LinkError::Closed)?;
+        let ours = peers.hello(self.id, purpose, false);
+        let link = peers.dial(&address, &ours).await?;
         self.heard.greeted(ours.node, &link.theirs);
         Ok(link)
     }
 }
 
 impl Peer {
-    pub fn start(id: u64, address: String, heard: Arc<Heard>, peers: Peers) -> Peer {
+    pub fn start(id: u64, address: String, heard: Arc<Heard>, peers: Table) -> Peer {
         let (queue, queued) = mpsc::channel(QUEUED_MAX);
         let inner = Mutex::new(Inner { address, ..Inner::default() });
         let (round_trips, answered) = (Recent::default(), AtomicU64::new(0));
         let state = Arc::new(State { id, peers, heard, round_trips, answered, inner });
-        let task = tokio::spawn(run(id, state.clone(), queued));
+        let task = baton_runtime::spawn(run(state.clone(), queued));
         Peer { id, queue, next_call: AtomicU64::new(0), state, task }
     }
 
@@ -123,9 +132,19 @@ impl Peer {
         }
     }
 
+    /// The node for people.
+    pub fn label(&self) -> String {
+        self.state.label()
+    }
+
     /// Opens a connection of its own for a snapshot, so that no heartbeat waits behind it.
     pub async fn dial_for_snapshot(&self) -> Result<Link, LinkError> {
         self.state.dial(Purpose::Snapshot).await
+    }
+
+    /// The start of its process that this node talks with.
+    pub fn start_number(&self) -> u64 {
+        self.state.heard.start_number()
     }
 
     /// The address for the next connection.
@@ -141,9 +160,22 @@ impl Peer {
         self.state.inner().last_error.clone()
     }
 
-    /// The longest time that its answer to a round took lately.
+    /// The node has answered an append; with a sentence if it refuses the leader.
+    pub fn set_refuses(&self, why: Option<&str>) {
+        let mut inner = self.state.inner();
+        if inner.refuses.as_deref() != why {
+            inner.refuses = why.map(str::to_owned);
+        }
+    }
+
+    /// Why the node refuses the appends of this leader.
+    pub fn refuses(&self) -> Option<String> {
+        self.state.inner().refuses.clone()
+    }
+
+    /// Several of its answers to rounds took this long lately, or longer.
     pub fn round_trip(&self) -> Duration {
-        self.state.round_trips.longest()
+        self.state.round_trips.often()
     }
 
     /// The last append on this connection that was answered.
@@ -162,7 +194,7 @@ impl Drop for Peer {
     }
 }
 
-async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
+async fn run(state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
     let mut pause = RETRY_AFTER;
     while let Some(first) = queued.recv().await {
         // The caller no longer waits for this answer.
@@ -174,15 +206,15 @@ async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
                 pause = RETRY_AFTER;
                 if state.inner().last_error.take().is_some() {
                     let address = state.inner().address.clone();
-                    info!(node = id, address, "the node answers again");
+                    info!(address, "{} answers again", state.label());
                 }
                 let error = converse(link, &state, first, &mut queued).await;
                 if error != LinkError::Silent(IDLE_MAX) {
-                    note(id, &state, &error);
+                    note(&state, &error);
                 }
             }
             Err(error) => {
-                note(id, &state, &error);
+                note(&state, &error);
                 state.inner().down = Some(error.clone());
                 // Calls that do not know yet that the node is down.
                 let _ = first.answer.send(Err(error.clone()));
@@ -198,16 +230,17 @@ async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
 }
 
 /// Logs an error once.
-fn note(id: u64, state: &State, error: &LinkError) {
+fn note(state: &State, error: &LinkError) {
+    let label = state.label();
     let mut inner = state.inner();
     if inner.last_error.as_ref() != Some(error) {
-        warn!(node = id, address = inner.address, "another node cannot be reached: {error}");
+        warn!(address = inner.address, "{label} cannot be reached: {error}");
         inner.last_error = Some(error.clone());
     }
 }
 
 /// The calls without an answer, and when each was sent.
-type Unanswered = Mutex<HashMap<u64, (Instant, oneshot::Sender<Answered>)>>;
+type Unanswered = Mutex<BTreeMap<u64, (Instant, oneshot::Sender<Answered>)>>;
 
 /// Uses a connection until it breaks or is no longer needed. Calls without an answer then fail.
 async fn converse(link: Link, state: &State, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
@@ -216,6 +249,7 @@ async fn converse(link: Link, state: &State, first: Queued, queued: &mut mpsc::R
     let _connected = state.heard.connected();
     state.answered.store(0, Ordering::Relaxed);
     let error = tokio::select! {
+        biased;
         error = write(writer, first, queued, &unanswered) => error,
         error = read(reader, theirs.start, state, &unanswered) => error,
     };
@@ -227,7 +261,7 @@ async fn converse(link: Link, state: &State, first: Queued, queued: &mut mpsc::R
     error
 }
 
-fn lock(unanswered: &Unanswered) -> MutexGuard<'_, HashMap<u64, (Instant, oneshot::Sender<Answered>)>> {
+fn lock(unanswered: &Unanswered) -> MutexGuard<'_, BTreeMap<u64, (Instant, oneshot::Sender<Answered>)>> {
     // A poisoned lock is harmless: nothing panics while the lock is held.
     unanswered.lock().unwrap_or_else(PoisonError::into_inner)
 }

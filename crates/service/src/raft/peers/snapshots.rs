@@ -2,11 +2,12 @@
 //! memory.
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
+use baton_runtime::{Instant, before_disk, spawn_on_thread, timeout};
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio_util::bytes::BytesMut;
 use tracing::info;
 
 use super::link::{Link, Reader};
@@ -30,6 +31,9 @@ const CHUNKS_AHEAD: usize = 4;
 /// The sending node may be busy for this long between two frames.
 const PART_MAX: Duration = Duration::from_secs(10);
 
+/// How often the sending node looks whether the other one was started again.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// Sends a snapshot, and returns the vote of the node once the node has installed it, within `install_max`.
 pub(super) async fn send(
     peer: &Peer,
@@ -40,15 +44,16 @@ pub(super) async fn send(
     let unreadable = |error: &dyn std::fmt::Display| LinkError::Failed(format!("a snapshot cannot be read: {error}"));
     let meta = SnapshotMeta::from(&snapshot.meta);
     let index = meta.last.map(|last| last.index);
-    let Link { mut reader, mut writer, .. } = peer.dial_for_snapshot().await?;
-    info!(node = peer.id, index, "a snapshot is sent to another node");
+    let Link { mut reader, mut writer, theirs } = peer.dial_for_snapshot().await?;
+    info!(index, "a snapshot is sent to {}", peer.label());
     writer.send(wire::encode(&SnapshotFrame::Begin { vote, meta })).await?;
 
     let (give, mut chunks) = mpsc::channel::<io::Result<Vec<u8>>>(CHUNKS_AHEAD);
-    let reading = spawn_blocking(move || {
+    let reading = spawn_on_thread(async move {
         for chunk in snapshot.snapshot.open()? {
+            before_disk().await;
             // The other end is dropped if the node no longer listens.
-            if give.blocking_send(chunk).is_err() {
+            if give.send(chunk).await.is_err() {
                 break;
             }
         }
@@ -71,8 +76,25 @@ pub(super) async fn send(
     }
     reading.await.map_err(|error| unreadable(&error))?.map_err(|error| unreadable(&error))?;
     writer.send(wire::encode(&SnapshotFrame::End { chunks: count, crc })).await?;
-    let answer = timeout(install_max, reader.next()).await.map_err(|_| LinkError::Silent(install_max))??;
+    let answer = answer(&mut reader, peer, theirs.start, install_max).await?;
     wire::decode::<Installed>(&answer, "an answer to a snapshot")?.map_err(LinkError::Failed)
+}
+
+/// Waits until the node has installed the snapshot. After a power cut nobody closes the connection, so this also ends when
+/// the node was started again: it then needs another snapshot at once.
+async fn answer(reader: &mut Reader, peer: &Peer, start: u64, install_max: Duration) -> Result<BytesMut, LinkError> {
+    let end = Instant::now() + install_max;
+    let mut answer = pin!(reader.next());
+    loop {
+        match timeout(LOOK_EVERY, &mut answer).await {
+            Ok(answer) => return answer,
+            Err(_) if peer.start_number() != start => {
+                return Err(LinkError::Failed("the node was started again while it received a snapshot".to_owned()));
+            }
+            Err(_) if Instant::now() >= end => return Err(LinkError::Silent(install_max)),
+            Err(_) => {}
+        }
+    }
 }
 
 /// What arrives for the writing thread.
@@ -98,16 +120,10 @@ pub(super) async fn receive(
     alive: mpsc::Sender<()>,
 ) -> Result<Received, LinkError> {
     let (give, mut pieces) = mpsc::channel(CHUNKS_AHEAD);
-    let writing = spawn_blocking(move || {
-        let mut chunks = std::iter::from_fn(|| match pieces.blocking_recv() {
-            Some(Piece::Chunk(chunk)) => Some(Ok(chunk)),
-            Some(Piece::End) => None,
-            // Ends the writing.
-            None => Some(Err(io::Error::other("the sender is gone"))),
-        });
-        let received = snapshots.receive(&mut chunks);
+    let writing = spawn_on_thread(async move {
+        let received = write(&mut pieces, &snapshots).await;
         // The folder is in use until here.
-        drop(alive);
+        drop((snapshots, alive));
         received
     });
     let arrived = collect(reader, give).await;
@@ -121,6 +137,18 @@ pub(super) async fn receive(
         (Err(error), _) => Err(error),
         (Ok(()), Err(error)) => Err(LinkError::Failed(format!("the snapshot cannot be written: {error}"))),
     }
+}
+
+async fn write(pieces: &mut mpsc::Receiver<Piece>, snapshots: &Snapshots) -> io::Result<Received> {
+    let mut receiving = snapshots.receive()?;
+    while let Some(piece) = pieces.recv().await {
+        before_disk().await;
+        match piece {
+            Piece::Chunk(chunk) => receiving.add(chunk)?,
+            Piece::End => return receiving.end(),
+        }
+    }
+    Err(io::Error::other("the sender is gone"))
 }
 
 async fn collect(reader: &mut Reader, give: mpsc::Sender<Piece>) -> Result<(), LinkError> {
@@ -160,7 +188,7 @@ async fn collect(reader: &mut Reader, give: mpsc::Sender<Piece>) -> Result<(), L
     }
 }
 
-async fn next(reader: &mut Reader) -> Result<tokio_util::bytes::BytesMut, LinkError> {
+async fn next(reader: &mut Reader) -> Result<BytesMut, LinkError> {
     timeout(PART_MAX, reader.next()).await.unwrap_or(Err(LinkError::Silent(PART_MAX)))
 }
 

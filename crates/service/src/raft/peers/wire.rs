@@ -16,16 +16,17 @@ use tokio_util::codec::LengthDelimitedCodec;
 
 use crate::format::record::{self, LogId, NodeRecord, Vote};
 use crate::format::snapshot::SnapshotMeta;
+use crate::raft::log::Fingerprint;
 use crate::raft::log_store::APPEND_BYTES_MAX;
 use crate::replica::Role;
 use crate::store::Identity;
 
 /// The version of the wire.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The oldest version that this build speaks. A cluster is upgraded node by node, one version at a time, so from the
-/// first release on it is the version before [`VERSION`]. Version 1 was in no release.
-const OLDEST_VERSION: u16 = 2;
+/// first release on it is the version before [`VERSION`]. Versions 1 and 2 were in no release.
+const OLDEST_VERSION: u16 = 3;
 
 const MAGIC: [u8; 6] = *b"batonR";
 
@@ -285,6 +286,8 @@ pub struct Append<'a> {
     /// The call that the node has answered last on this connection, as far as the leader knows. So the node knows after
     /// which moment this append was made.
     pub answered: Option<u64>,
+    /// The last entry with commands up to `previous`, and what is in it. None if the leader does not have it any more.
+    pub known: Option<(LogId, Fingerprint)>,
     /// Entries, as [records](crate::format::record::Record) of the log.
     #[serde(borrow, serialize_with = "record::bytes")]
     pub records: &'a [u8],
@@ -368,6 +371,8 @@ pub struct NodeStatus {
     pub voted_for: u64,
     /// The longest sync of its log in the last ten to twenty seconds.
     pub sync_ms: u64,
+    /// The shortest one; 0 if there was none.
+    pub sync_min_ms: u64,
     /// Free bytes for its data folder. None if the system does not tell.
     pub free_bytes: Option<u64>,
 }
@@ -461,7 +466,7 @@ mod tests {
             ),
             (
                 |hello| hello.formats = (8, 9),
-                "it reads data formats 8 to 9, but this node reads 2 to 2; upgrade one version at a time",
+                "it reads data formats 8 to 9, but this node reads 2 to 3; upgrade one version at a time",
             ),
             (|hello| hello.node = 2, "it is this node itself; is the address of another node wrong?"),
         ];

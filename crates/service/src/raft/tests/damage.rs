@@ -1,6 +1,8 @@
 //! Files that are damaged while a node runs.
 
-use super::cluster::{Seat, agree, all, fill_sessions, leader, seats, stop};
+use baton_runtime::sleep;
+
+use super::cluster::{MOMENT, Seat, agree, all, fill_sessions, leader, seats, simulated, stop};
 use super::forming::{formed, until};
 use super::*;
 
@@ -24,34 +26,40 @@ async fn fill_large(nodes: &[&Node], sessions: Range<u64>) {
             Ok(pending) => pending.await.is_err(),
             Err(_) => true,
         } {
-            tokio::task::yield_now().await;
+            sleep(MOMENT).await;
         }
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_gets_a_snapshot_if_the_leader_cannot_read_its_old_log() {
-    let seats = seats(3).await;
-    let mut nodes = formed(&seats).await;
-    fill_sessions(&all(&nodes), 1..20).await;
-    agree(&all(&nodes), 19).await;
-    let away = (leader(&all(&nodes)).await + 1) % 3;
-    let gone = nodes.remove(away);
-    stop([gone]).await;
-    // A leader has one old segment in memory, so a snapshot must cover several.
-    fill_large(&all(&nodes), 20..320).await;
-    until("the snapshots are made", async || {
-        nodes.iter().all(|node| node.group.metrics().snapshot.is_some_and(|snapshot| snapshot.index > 200))
-    })
-    .await;
-    let others: Vec<&Seat> = (0..3).filter(|seat| *seat != away).map(|seat| &seats[seat]).collect();
-    others.iter().for_each(|seat| damage_log(seat));
-    nodes.insert(away, seats[away].open(Beginning::Waits).await);
-    agree(&all(&nodes), 19).await;
-    let metrics = nodes[away].group.metrics();
-    assert!(metrics.purged.is_some(), "it has a snapshot instead of the log before it: {metrics}");
-    let said = |seat: &Seat| seat.warned.lock().unwrap().iter().filter(|line| line.contains("cannot be read")).count();
-    let lines: Vec<usize> = others.iter().map(|seat| said(seat)).collect();
-    assert!(lines.iter().sum::<usize>() >= 1 && lines.iter().all(|lines| *lines <= 1), "once for a file: {lines:?}");
-    stop(nodes).await;
+#[test]
+fn a_follower_gets_a_snapshot_if_the_leader_cannot_read_its_old_log() {
+    simulated(async || {
+        let seats = seats(3);
+        let mut nodes = formed(&seats).await;
+        fill_sessions(&all(&nodes), 1..20).await;
+        agree(&all(&nodes), 19).await;
+        let away = (leader(&all(&nodes)).await + 1) % 3;
+        let gone = nodes.remove(away);
+        stop([gone]).await;
+        // A leader has one old segment in memory, so a snapshot must cover several.
+        fill_large(&all(&nodes), 20..320).await;
+        until("the snapshots are made", async || {
+            nodes.iter().all(|node| node.group.metrics().snapshot.is_some_and(|snapshot| snapshot.index > 200))
+        })
+        .await;
+        let others: Vec<&Seat> = (0..3).filter(|seat| *seat != away).map(|seat| &seats[seat]).collect();
+        others.iter().for_each(|seat| damage_log(seat));
+        nodes.insert(away, seats[away].open(Beginning::Waits).await);
+        agree(&all(&nodes), 19).await;
+        let metrics = nodes[away].group.metrics();
+        assert!(metrics.purged.is_some(), "it has a snapshot instead of the log before it: {metrics}");
+        let said =
+            |seat: &Seat| seat.warned.lock().unwrap().iter().filter(|line| line.contains("cannot be read")).count();
+        let lines: Vec<usize> = others.iter().map(|seat| said(seat)).collect();
+        assert!(
+            lines.iter().sum::<usize>() >= 1 && lines.iter().all(|lines| *lines <= 1),
+            "once for a file: {lines:?}"
+        );
+        stop(nodes).await;
+    });
 }

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use baton_runtime::{sleep, timeout};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
-use tokio::time::timeout;
 
-use super::cluster::{LONG, Seat, fill_sessions};
+use super::cluster::{LONG, MOMENT, Seat, fill_sessions, simulate};
 use super::words::{STRANGER, ask, dial, goes_on, send_snapshot};
 use super::*;
 use crate::format::record::{self, Membership, Payload, Record};
@@ -100,6 +98,9 @@ fn words() -> impl Strategy<Value = Words> {
     ]
 }
 
+/// The members in the memberships that a peer sends. The node goes on asking them at these addresses.
+type Members = BTreeMap<u64, NodeRecord>;
+
 /// What the node is like when a peer says something.
 struct Now {
     me: u64,
@@ -112,7 +113,7 @@ struct Now {
 
 impl Now {
     /// None if Raft or its state machine has stopped.
-    async fn of(node: &Node, peer: u64, members: &[u64]) -> Option<Now> {
+    async fn of(node: &Node, peer: u64, members: &Members) -> Option<Now> {
         node.raft.with_state_machine(|_| Box::pin(async {})).await.ok()?;
         let state = node.raft.with_raft_state(|state| {
             let end = state.log_ids.last().map_or(0, |last| last.index + 1);
@@ -122,10 +123,7 @@ impl Now {
             (record::Vote::from(*state.vote_ref()), ids.collect())
         });
         let (vote, ids) = state.await.ok()?;
-        let members = Membership {
-            configs: vec![members.iter().copied().collect::<BTreeSet<u64>>()],
-            nodes: members.iter().map(|id| (*id, NodeRecord::default())).collect(),
-        };
+        let members = Membership { configs: vec![members.keys().copied().collect()], nodes: members.clone() };
         Some(Now { me: node.id(), peer, vote, ids, members })
     }
 
@@ -184,8 +182,11 @@ async fn say(node: &Node, seat: &Seat, open: &mut Option<Link>, now: &Now, words
             let records = now.records(previous, entries, vote.term);
             let confirmed = commit.map(|commit| Confirmed { ms_ago: commit.term, commit: commit.index });
             let answered = previous.map(|previous| previous.index);
-            ask(&mut link, Request::Append(Append { vote, previous, commit, confirmed, answered, records: &records }))
-                .await
+            ask(
+                &mut link,
+                Request::Append(Append { vote, previous, commit, confirmed, answered, known: None, records: &records }),
+            )
+            .await
         }
         Words::Vote { vote, last, is_transfer, is_pre_vote } => {
             let candidacy = Candidacy { vote: now.vote(*vote, false), last: now.id(*last), is_transfer: *is_transfer };
@@ -228,18 +229,18 @@ fn is_voter(node: &Node, voters: &[u64]) -> bool {
 /// A stranger talks to a node that is alone. It may depose it, and may even append to its log: only secrets could prevent that.
 /// But it can end neither the node nor its work.
 async fn hear_a_stranger(said: Vec<Words>) {
-    let mut seat = Seat::new("lone").await;
+    let mut seat = Seat::new("lone");
     seat.timing = fast();
     let fatal = seat.catches_fatal();
     let node = seat.open(Beginning::Alone).await;
     leads(&node).await;
     fill_sessions(&[&node], 1..4).await;
-    let mut open = None;
+    let (itself, mut open) = ([(node.id(), seat.record())].into(), None);
     for words in &said {
-        let now = Now::of(&node, STRANGER, &[node.id()]).await.expect("Raft goes on");
+        let now = Now::of(&node, STRANGER, &itself).await.expect("Raft goes on");
         say(&node, &seat, &mut open, &now, words).await;
     }
-    assert!(Now::of(&node, STRANGER, &[]).await.is_some(), "Raft goes on");
+    assert!(Now::of(&node, STRANGER, &itself).await.is_some(), "Raft goes on");
     assert!(matches!(status(&node, &seat).await, Answer::Status(_)));
     assert_eq!(fatal.try_recv(), Err(mpsc::TryRecvError::Empty), "a stranger does not end the node");
     if is_voter(&node, &[node.id()]) {
@@ -299,14 +300,14 @@ impl Reaction {
 type Reactions = Arc<Mutex<VecDeque<Reaction>>>;
 
 /// Answers one connection of the node, as the member.
-async fn react(node: Arc<Node>, stream: tokio::net::TcpStream, reactions: Reactions) -> Result<(), LinkError> {
+async fn react(node: Arc<Node>, stream: Stream, (members, reactions): (Members, Reactions)) -> Result<(), LinkError> {
     let hello = |purpose| Hello { node: MEMBER, ..node.group.peers.hello(node.id(), purpose, false) };
     let mut link = link::accept(stream, async |theirs: Hello| Ok(hello(theirs.purpose))).await?;
     let mut begun = None;
     loop {
         let frame = link.reader.next().await?;
         let next = || reactions.lock().unwrap().pop_front().unwrap_or(Reaction::Right);
-        let Some(now) = Now::of(&node, MEMBER, &[node.id(), MEMBER]).await else { return Ok(()) };
+        let Some(now) = Now::of(&node, MEMBER, &members).await else { return Ok(()) };
         if link.theirs.purpose == Purpose::Snapshot {
             match wire::decode(&frame, "a part of a snapshot")? {
                 SnapshotFrame::Begin { vote, .. } => begun = Some(vote),
@@ -325,30 +326,30 @@ async fn react(node: Arc<Node>, stream: tokio::net::TcpStream, reactions: Reacti
 
 /// A member talks to a node of a group of two, and answers it. It may end the node only with other committed entries.
 async fn hear_a_member(said: Vec<Words>, reactions: Vec<Reaction>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let peer_address = listener.local_addr().unwrap().to_string();
-    let mut seat = Seat::new("one").await;
+    let other = Seat::new("two");
+    let mut listener = other.listen(other.address).unwrap();
+    let mut seat = Seat::new("one");
     seat.timing = fast();
     let fatal = seat.catches_fatal();
     let node = Arc::new(seat.open(Beginning::Waits).await);
     let reactions: Reactions = Arc::new(Mutex::new(reactions.into()));
+    let members: Members = [(node.id(), seat.record()), (MEMBER, other.record())].into();
+    let voters = [node.id(), MEMBER];
     let answering = {
-        let (node, reactions) = (node.clone(), reactions.clone());
-        tokio::spawn(async move {
-            let mut links = tokio::task::JoinSet::new();
+        let (node, members, reactions) = (node.clone(), members.clone(), reactions.clone());
+        baton_runtime::spawn(async move {
+            let mut links = baton_runtime::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                links.spawn(react(node.clone(), stream, reactions.clone()));
+                links.spawn(react(node.clone(), stream, (members.clone(), reactions.clone())));
             }
         })
     };
-    let record = NodeRecord { name: "two".to_owned(), peer_address, ..NodeRecord::default() };
-    let voters = [node.id(), MEMBER];
-    node.initialize(BTreeMap::from([(node.id(), seat.record()), (MEMBER, record)])).await.unwrap();
+    node.initialize(members.clone()).await.unwrap();
     let (mut said, mut open) = (said.into_iter(), None);
     // As long as it votes, it goes on to ask the other node.
     let all_is_said = async {
         loop {
-            let now = Now::of(&node, MEMBER, &voters).await;
+            let now = Now::of(&node, MEMBER, &members).await;
             if let Ok(why) = fatal.try_recv() {
                 assert!(why.contains("set back to an older copy"), "{why}");
                 return;
@@ -357,7 +358,7 @@ async fn hear_a_member(said: Vec<Words>, reactions: Vec<Reaction>) {
             match said.next() {
                 Some(words) => say(&node, &seat, &mut open, &now, &words).await,
                 None if reactions.lock().unwrap().is_empty() || !is_voter(&node, &voters) => return,
-                None => tokio::time::sleep(Duration::from_millis(1)).await,
+                None => sleep(MOMENT).await,
             }
         }
     };
@@ -367,16 +368,12 @@ async fn hear_a_member(said: Vec<Words>, reactions: Vec<Reaction>) {
     timeout(LONG, node.shutdown()).await.unwrap();
 }
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
-
 proptest! {
     #![proptest_config(config(24))]
 
     #[test]
-    fn a_lone_node_goes_on_whatever_a_stranger_says(said in vec(words(), 1..20)) {
-        runtime().block_on(hear_a_stranger(said));
+    fn a_lone_node_goes_on_whatever_a_stranger_says(seed in any::<u64>(), said in vec(words(), 1..20)) {
+        simulate(seed, hear_a_stranger(said));
     }
 }
 
@@ -385,10 +382,11 @@ proptest! {
 
     #[test]
     fn a_node_goes_on_whatever_the_other_member_says_and_answers(
+        seed in any::<u64>(),
         said in vec(words(), 0..20),
         reactions in vec(reaction(), 0..16),
     ) {
-        runtime().block_on(hear_a_member(said, reactions));
+        simulate(seed, hear_a_member(said, reactions));
     }
 }
 
@@ -405,7 +403,8 @@ fn samples() -> Vec<Vec<u8>> {
         let id = record::LogId { term: 3, index: index as u64 + 301 };
         Record::Entry { id, payload: &payload.encode() }.encode_to(&mut records);
     }
-    let append = Append { vote, previous: id, commit: id, confirmed: None, answered: Some(9), records: &records };
+    let append =
+        Append { vote, previous: id, commit: id, confirmed: None, answered: Some(9), known: None, records: &records };
     let hello = nobody(Identity { cluster: 7, node: 1 }).hello(2, Purpose::Calls, false);
     let greetings: [Greeting; 2] = [Ok(hello.clone()), Err(Refusal::Busy)];
     let meta = SnapshotMeta { last: id, membership, membership_at: id };

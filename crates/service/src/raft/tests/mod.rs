@@ -1,5 +1,6 @@
 //! The log, the state machine and the node, on a disk in memory.
 
+mod anew;
 mod changes;
 mod cluster;
 mod copies;
@@ -15,6 +16,7 @@ mod older;
 mod on_disk;
 mod refusals;
 mod rounds;
+mod simulated;
 mod slow_disk;
 mod snapshots;
 mod space;
@@ -30,6 +32,8 @@ use openraft::storage::{IOFlushed, RaftLogStorage, RaftStateMachine};
 use openraft::testing::log::{StoreBuilder, Suite};
 use openraft::type_config::TypeConfigExt;
 use openraft::{RaftLogReader, RaftSnapshotBuilder, StorageError};
+
+use cluster::{LONG, MOMENT};
 
 use super::log_store::LogStore;
 use super::machine::Machine;
@@ -58,7 +62,8 @@ fn nobody(identity: Identity) -> Peers {
 /// The network of a process with this identity and this number of its start.
 fn another_start(identity: Identity, start: u64) -> Peers {
     let rounds = (Rounds::default(), Timing::default().election_max);
-    Peers::new(identity, start, NodeRecord::default(), Default::default(), (2, 2), rounds, complain())
+    let reaches: (_, Arc<dyn Transport>) = (Default::default(), Arc::new(Simulated));
+    Peers::new(identity, start, NodeRecord::default(), reaches, (2, 2), rounds, complain())
 }
 
 /// A hook that sends each text to the test.
@@ -66,6 +71,19 @@ fn hook() -> (Warn, mpsc::Receiver<String>) {
     let (say, said) = mpsc::channel();
     let say = Mutex::new(say);
     (Arc::new(move |what: &str| say.lock().unwrap().send(what.to_owned()).unwrap()), said)
+}
+
+/// Waits for a text of the hook.
+async fn told(texts: &mpsc::Receiver<String>) -> String {
+    let text = baton_runtime::timeout(LONG, async {
+        loop {
+            match texts.try_recv() {
+                Ok(text) => return text,
+                Err(_) => baton_runtime::sleep(MOMENT).await,
+            }
+        }
+    });
+    text.await.expect("a text comes")
 }
 
 fn entry_of(command: impl Into<Command>) -> Entry {

@@ -9,7 +9,7 @@ use openraft::errors::RPCError;
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::VoteRequest;
 
-use super::cluster::LONG;
+use super::cluster::{LONG, simulated};
 use super::*;
 
 use crate::raft::group::Metrics;
@@ -234,35 +234,37 @@ async fn a_folder_is_free_when_shutdown_returns() {
     }
 }
 
-#[tokio::test]
-async fn a_file_that_is_removed_under_a_running_node_is_noticed() {
-    let disk = FakeDisk::default();
-    let node = start(&disk).await;
-    let mut session = 0;
-    while !disk.names().iter().any(|name| name.starts_with("snapshot-")) {
-        session += 1;
-        node.propose(open_session(session)).await.unwrap().await.unwrap();
+#[test]
+fn a_file_that_is_removed_under_a_running_node_is_noticed() {
+    simulated(async || {
+        let disk = FakeDisk::default();
+        let node = start(&disk).await;
+        let mut session = 0;
+        while !disk.names().iter().any(|name| name.starts_with("snapshot-")) {
+            session += 1;
+            node.propose(open_session(session)).await.unwrap().await.unwrap();
+            assert_eq!(node.missing(), None);
+        }
+        // The next start has nothing to purge.
+        let purged = |metrics: &Metrics| metrics.snapshot.is_some() && metrics.purged == metrics.snapshot;
+        node.raft.wait(Some(LONG)).metrics(purged, "purged").await.unwrap();
+        node.shutdown().await;
+        // No snapshot is made, so that the node itself removes no files.
+        let options = Options { snapshot_after_bytes: u64::MAX, ..options() };
+        let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
+        leads(&node).await;
         assert_eq!(node.missing(), None);
-    }
-    // The next start has nothing to purge.
-    let purged = |metrics: &Metrics| metrics.snapshot.is_some() && metrics.purged == metrics.snapshot;
-    node.raft.wait(Some(LONG)).metrics(purged, "purged").await.unwrap();
-    node.shutdown().await;
-    // No snapshot is made, so that the node itself removes no files.
-    let options = Options { snapshot_after_bytes: u64::MAX, ..options() };
-    let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
-    leads(&node).await;
-    assert_eq!(node.missing(), None);
-    let names = disk.names();
-    for name in names.iter().filter(|name| name.ends_with(".baton")) {
-        let bytes = disk.read(name).unwrap();
-        disk.remove(name).unwrap();
-        assert_eq!(node.missing(), Some(format!("{name} was removed while the server ran")));
-        disk.put(name, bytes);
-        assert_eq!(node.missing(), None);
-    }
-    assert!(names.len() > 5, "{names:?}");
-    node.shutdown().await;
+        let names = disk.names();
+        for name in names.iter().filter(|name| name.ends_with(".baton")) {
+            let bytes = disk.read(name).unwrap();
+            disk.remove(name).unwrap();
+            assert_eq!(node.missing(), Some(format!("{name} was removed while the server ran")));
+            disk.put(name, bytes);
+            assert_eq!(node.missing(), None);
+        }
+        assert!(names.len() > 5, "{names:?}");
+        node.shutdown().await;
+    });
 }
 
 #[tokio::test]

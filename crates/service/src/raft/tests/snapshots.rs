@@ -4,9 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use baton_runtime::{sleep, timeout};
 use openraft::storage::EntryResponder;
 
-use super::gate::{Gate, NEVER};
+use super::cluster::simulated;
+use super::gate::Gate;
 use super::*;
 use crate::store::fake::Operation as DiskOperation;
 
@@ -30,86 +32,96 @@ async fn fill_until<T>(node: &Node, from: u64, said: &mpsc::Receiver<T>) -> (u64
         node.propose(open_session(session)).await.unwrap().await.unwrap();
         match said.try_recv() {
             Ok(said) => return (session + 1, said),
-            Err(_) => tokio::task::yield_now().await,
+            Err(_) => sleep(MOMENT).await,
         }
     }
     panic!("nothing was said")
 }
 
-#[tokio::test]
-async fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
-    for no_snapshot_before in [true, false] {
-        let disk = FakeDisk::default();
-        let (warn, warned) = hook();
-        // The pause is so long that only a growing log can cause another attempt.
-        let pause = Pause { first: Duration::from_secs(3600), max: Duration::from_secs(3600) };
-        let options = Options { warn, snapshot_pause: pause, ..options() };
-        let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
-        leads(&node).await;
-        let mut next = 1;
-        if !no_snapshot_before {
-            while snapshot_of(&disk).is_none() {
-                node.propose(open_session(next)).await.unwrap().await.unwrap();
-                next += 1;
+#[test]
+fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
+    simulated(async || {
+        for no_snapshot_before in [true, false] {
+            let disk = FakeDisk::default();
+            let (warn, warned) = hook();
+            // The pause is so long that only a growing log can cause another attempt.
+            let pause = Pause { first: Duration::from_secs(3600), max: Duration::from_secs(3600) };
+            let options = Options { warn, snapshot_pause: pause, ..options() };
+            let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
+            leads(&node).await;
+            let mut next = 1;
+            if !no_snapshot_before {
+                while snapshot_of(&disk).is_none() {
+                    node.propose(open_session(next)).await.unwrap().await.unwrap();
+                    next += 1;
+                }
             }
-        }
-        let failing = Arc::new(AtomicBool::new(true));
-        let (asked, (saved, is_saved)) = (failing.clone(), mpsc::channel());
-        disk.before_each(move |_, operation| match operation {
-            operation if is_of_snapshot(operation) && asked.load(Ordering::SeqCst) => {
-                Err(io::ErrorKind::StorageFull.into())
+            let failing = Arc::new(AtomicBool::new(true));
+            let (asked, (saved, is_saved)) = (failing.clone(), mpsc::channel());
+            disk.before_each(move |_, operation| match operation {
+                operation if is_of_snapshot(operation) && asked.load(Ordering::SeqCst) => {
+                    Err(io::ErrorKind::StorageFull.into())
+                }
+                DiskOperation::Rename(name) if name.starts_with("snapshot-") => {
+                    saved.send(()).map_err(io::Error::other)
+                }
+                _ => Ok(()),
+            });
+            let before = snapshot_of(&disk);
+            for _ in 0..3 {
+                let (after, warning) = fill_until(&node, next, &warned).await;
+                next = after;
+                let says =
+                    "a snapshot cannot be written (no storage space); the server keeps the log and will try again";
+                assert_eq!(warning, says);
+                assert_eq!(snapshot_of(&disk), before, "the one before it is kept");
             }
-            DiskOperation::Rename(name) if name.starts_with("snapshot-") => saved.send(()).map_err(io::Error::other),
-            _ => Ok(()),
-        });
-        let before = snapshot_of(&disk);
-        for _ in 0..3 {
-            let (after, warning) = fill_until(&node, next, &warned).await;
-            next = after;
-            let says = "a snapshot cannot be written (no storage space); the server keeps the log and will try again";
-            assert_eq!(warning, says);
-            assert_eq!(snapshot_of(&disk), before, "the one before it is kept");
-        }
-        // A server that starts on this disk finds everything.
-        let found = everything(&disk.copy()).await.unwrap();
-        let (purged, first) = (found.1.map_or(0, |id| id.index + 1), found.2.first().unwrap().log_id.index);
-        assert_eq!(first, purged, "nothing is missing between what is purged and what is there");
-        assert!(found.3 >= found.1, "and nothing is purged that is in no snapshot");
+            // A server that starts on this disk finds everything.
+            let found = everything(&disk.copy()).await.unwrap();
+            let (purged, first) = (found.1.map_or(0, |id| id.index + 1), found.2.first().unwrap().log_id.index);
+            assert_eq!(first, purged, "nothing is missing between what is purged and what is there");
+            assert!(found.3 >= found.1, "and nothing is purged that is in no snapshot");
 
-        failing.store(false, Ordering::SeqCst);
-        fill_until(&node, next, &is_saved).await;
-        node.shutdown().await;
-        assert!(snapshot_of(&disk) > before, "{before:?} {:?}", snapshot_of(&disk));
-        let node = start(&disk).await;
-        assert!(node.state().counts().sessions as u64 >= next - 1);
-        node.shutdown().await;
-    }
+            failing.store(false, Ordering::SeqCst);
+            fill_until(&node, next, &is_saved).await;
+            node.shutdown().await;
+            assert!(snapshot_of(&disk) > before, "{before:?} {:?}", snapshot_of(&disk));
+            let node = start(&disk).await;
+            assert!(node.state().counts().sessions as u64 >= next - 1);
+            node.shutdown().await;
+        }
+    });
 }
 
-#[tokio::test]
-async fn a_snapshot_that_failed_is_tried_again_after_a_pause_though_nothing_is_proposed() {
-    let disk = FakeDisk::default();
-    let (warn, warned) = hook();
-    let pause = Pause { first: Duration::from_millis(1), max: Duration::from_millis(4) };
-    let node = Node::open(Arc::new(disk.clone()), Options { warn, snapshot_pause: pause, ..options() }).await.unwrap();
-    leads(&node).await;
-    let failures = Arc::new(AtomicU64::new(0));
-    let (count, (saved, is_saved)) = (failures.clone(), tokio::sync::oneshot::channel());
-    let mut saved = Some(saved);
-    disk.before_each(move |_, operation| match operation {
-        DiskOperation::Create(name) if name.starts_with("snapshot-") && count.fetch_add(1, Ordering::SeqCst) < 5 => {
-            Err(io::ErrorKind::StorageFull.into())
-        }
-        DiskOperation::Rename(name) if name.starts_with("snapshot-") => {
-            saved.take().map_or(Ok(()), |saved| saved.send(()).map_err(|()| io::Error::other("nobody waits")))
-        }
-        _ => Ok(()),
+#[test]
+fn a_snapshot_that_failed_is_tried_again_after_a_pause_though_nothing_is_proposed() {
+    simulated(async || {
+        let disk = FakeDisk::default();
+        let (warn, warned) = hook();
+        let pause = Pause { first: Duration::from_millis(1), max: Duration::from_millis(4) };
+        let node =
+            Node::open(Arc::new(disk.clone()), Options { warn, snapshot_pause: pause, ..options() }).await.unwrap();
+        leads(&node).await;
+        let failures = Arc::new(AtomicU64::new(0));
+        let (count, (saved, is_saved)) = (failures.clone(), tokio::sync::oneshot::channel());
+        let mut saved = Some(saved);
+        disk.before_each(move |_, operation| match operation {
+            DiskOperation::Create(name)
+                if name.starts_with("snapshot-") && count.fetch_add(1, Ordering::SeqCst) < 5 =>
+            {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            DiskOperation::Rename(name) if name.starts_with("snapshot-") => {
+                saved.take().map_or(Ok(()), |saved| saved.send(()).map_err(|()| io::Error::other("nobody waits")))
+            }
+            _ => Ok(()),
+        });
+        fill_until(&node, 1, &warned).await;
+        timeout(LONG, is_saved).await.expect("it is tried again").unwrap();
+        assert_eq!(failures.load(Ordering::SeqCst), 6);
+        node.shutdown().await;
+        assert!(snapshot_of(&disk).is_some());
     });
-    fill_until(&node, 1, &warned).await;
-    tokio::time::timeout(NEVER, is_saved).await.expect("it is tried again").unwrap();
-    assert_eq!(failures.load(Ordering::SeqCst), 6);
-    node.shutdown().await;
-    assert!(snapshot_of(&disk).is_some());
 }
 
 #[tokio::test]

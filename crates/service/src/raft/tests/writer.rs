@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::poll;
@@ -23,7 +24,7 @@ const LONG: Duration = Duration::from_secs(20);
 type Durable = Receiver<io::Result<()>>;
 
 /// Holds back syncs of the log: reports the start of each one to the test, and ends it with the test's result.
-pub(super) struct Gate {
+struct Gate {
     begun: mpsc::Receiver<()>,
     ends: mpsc::Sender<io::Result<()>>,
     frames: Arc<AtomicUsize>,
@@ -32,7 +33,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Calls `before` at each sync of the log on this disk, and then holds the sync back. Dropping the gate lets all
     /// syncs pass.
-    pub(super) fn hold(disk: &FakeDisk, mut before: impl FnMut(&Inner) + Send + 'static) -> Gate {
+    fn hold(disk: &FakeDisk, mut before: impl FnMut(&Inner) + Send + 'static) -> Gate {
         let ((begin, begun), (ends, end)) = (mpsc::channel(), mpsc::channel());
         let frames = Arc::new(AtomicUsize::new(0));
         let count = frames.clone();
@@ -56,7 +57,7 @@ impl Gate {
         Gate { begun, ends, frames }
     }
 
-    pub(super) fn begun(&self) {
+    fn begun(&self) {
         self.begun.recv_timeout(LONG).unwrap();
     }
 
@@ -345,4 +346,32 @@ async fn openraft_answers_while_a_sync_hangs() {
     gate.end(Ok(()));
     timeout(LONG, applied).await.unwrap().unwrap().unwrap();
     raft.shutdown().await.unwrap();
+}
+
+/// A disk that hangs must not fill the memory.
+#[tokio::test]
+async fn an_append_waits_when_64_mib_wait_for_the_disk() {
+    let disk = FakeDisk::default();
+    let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
+    let large =
+        |index| LogEntry::new_normal(LogId::new_term_index(1, index), open_labelled(1, "x".repeat(4 << 20)).into());
+    let gate = Gate::hold(&disk, |_| {});
+    let mut waiting = vec![hand_over(&mut log, large(0)).await];
+    gate.begun();
+    while waiting.len() < 20 {
+        let mut append = Box::pin(hand_over(&mut log, large(waiting.len() as u64)));
+        match poll!(&mut append) {
+            Poll::Ready(durable) => waiting.push(durable),
+            Poll::Pending => {
+                assert_eq!(waiting.len(), 15, "each takes a little more than 4 MiB");
+                drop(gate);
+                append.await.await.unwrap().unwrap();
+                break;
+            }
+        }
+    }
+    assert!(waiting.len() < 20, "appends of 80 MiB wait for the disk");
+    for durable in waiting {
+        durable.await.unwrap().unwrap();
+    }
 }

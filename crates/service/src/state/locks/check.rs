@@ -66,7 +66,7 @@ impl Locks {
         let is_shared = modes().take(lock.held()).flatten().all(|mode| mode == Mode::Shared);
         says(is_shared || lock.held <= lock.permits, "has too many holders")?;
         says(lock.holders().is_sorted_by_key(|claim| claim.fence), "has a fence that is lower than an earlier one")?;
-        says(self.gated || self.grantable(lock).is_none(), "is free for its first waiter")?;
+        says(self.grants_nothing() || self.grantable(lock).is_none(), "is free for its first waiter")?;
 
         let last_delay = lock.delay().map_or(0, |delay| delay.generation);
         says(last_delay <= self.last_delay, "has a lock-delay that was never begun")?;

@@ -9,10 +9,15 @@ use std::num::NonZeroU64;
 
 use super::{LockName, Locks, Mode, Refusal, Want};
 use crate::state::turn::Turn;
+use crate::state::{RequestNumber, SessionId};
 
 impl Locks {
     pub(in crate::state) fn gated() -> Self {
         Locks { gated: true, ..Locks::default() }
+    }
+
+    pub(in crate::state) fn is_gated(&self) -> bool {
+        self.gated
     }
 
     /// Why a gated state refuses these wants, if it does.
@@ -39,6 +44,20 @@ impl Locks {
         assert!(self.gated, "only a gated state is told whom to refuse");
         if let Some(first) = self.locks.get(name).and_then(|lock| lock.next_waiter()).cloned() {
             self.stop_waiting(turn, &first, Refusal::Unavailable(why));
+        }
+    }
+
+    /// Refuses this acquire. Does nothing if it does not wait.
+    pub(in crate::state) fn deny_one(
+        &mut self,
+        turn: &mut Turn<'_>,
+        session: SessionId,
+        number: RequestNumber,
+        why: String,
+    ) {
+        assert!(self.gated, "only a gated state is told whom to refuse");
+        if let Some(claim) = self.claims.get(&(session, number)).filter(|claim| !claim.holds()).cloned() {
+            self.stop_waiting(turn, &claim, Refusal::Unavailable(why));
         }
     }
 }

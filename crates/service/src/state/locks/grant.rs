@@ -10,9 +10,9 @@ use crate::state::turn::Turn;
 
 impl Locks {
     /// Whether a new claim can be granted now: no claim waits for one of its locks, and each lock admits it. While a
-    /// lock is in use, all claims must name the same number of permits. Never true in a gated state.
+    /// lock is in use, all claims must name the same number of permits. Never true in a gated or closed state.
     pub(super) fn are_free(&self, wants: &[Want]) -> Result<bool, Refusal> {
-        let mut are_free = !self.gated;
+        let mut are_free = !self.grants_nothing();
         for want in wants {
             let Some(lock) = self.locks.get(&want.lock) else { continue };
             let says = want.mode.permits();
@@ -38,13 +38,13 @@ impl Locks {
 
     /// Grants these locks, one after the other, to as many waiters as possible, and forgets idle locks. If a claim of
     /// several locks is granted, the claims behind it may be next at its other locks. Those locks are checked last. A
-    /// gated state only forgets idle locks.
+    /// gated or closed state only forgets idle locks.
     pub(super) fn grant_next(&mut self, turn: &mut Turn<'_>, mut names: Names) {
         let mut looked_at = 0;
         while let Some(name) = names.get(looked_at).cloned() {
             looked_at += 1;
             while let Some(lock) = self.locks.get(&name) {
-                if let Some(claim) = self.grantable(lock).filter(|_| !self.gated) {
+                if let Some(claim) = self.grantable(lock).filter(|_| !self.grants_nothing()) {
                     let others = claim.wants.iter().map(|want| &want.lock).filter(|lock| **lock != name);
                     names.extend(others.cloned());
                     let fence = self.fence_for(&claim.wants);

@@ -19,6 +19,9 @@ pub const CYCLE_SHOWN_MAX: usize = 32;
 /// The most bytes that the labels and names of such a cycle have together. Longer ones are cut.
 pub const CYCLE_BYTES_MAX: usize = 1_024;
 
+/// The most claims that the check of one acquire for a deadlock may visit. One visit takes less than a microsecond.
+pub const VISITS_MAX: usize = 10_000;
+
 /// Why a client's input is invalid. The texts are part of kept answers in the replicated state, so they must never
 /// change: see `state`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,6 +10,7 @@
 
 mod check;
 mod claim;
+mod closed;
 mod cycle;
 mod deadlock;
 mod force;
@@ -83,6 +84,8 @@ pub struct Locks {
     used: usize,
     /// True if only [`Locks::admit`] grants. Never true in a replicated state, so no snapshot contains it.
     gated: bool,
+    /// True while the cluster grants nothing: see `cluster`. Derived from the record of the cluster.
+    closed: bool,
 }
 
 impl Locks {
@@ -165,20 +168,7 @@ impl Locks {
             Err(refusal) => return turn.answer(session, number, Answer::Refused(refusal)),
             Ok(are_free) => are_free,
         };
-        let mut claim = Claim {
-            ticket: self.last_ticket + 1,
-            revision: 0,
-            session,
-            number,
-            owner: acquire.owner,
-            parent: acquire.parent,
-            wants: acquire.wants.clone(),
-            timeout_ms: None,
-            lock_delay_ms: u32::try_from(acquire.lock_delay_ms).expect("the limit of a lock-delay is an hour"),
-            since_ms: turn.now_ms,
-            fence: None,
-            revoked: false,
-        };
+        let mut claim = self.new_claim(session, number, acquire, turn.now_ms);
         if are_free {
             claim.fence = Some(self.fence_for(&claim.wants));
         } else {
@@ -188,6 +178,24 @@ impl Locks {
             claim.timeout_ms = acquire.timeout_ms.and_then(NonZeroU64::new);
         }
         self.enter(turn, claim);
+    }
+
+    /// The claim that this acquire would make now. It waits without a time-out.
+    fn new_claim(&self, session: SessionId, number: RequestNumber, acquire: &Acquire, since_ms: u64) -> Claim {
+        Claim {
+            ticket: self.last_ticket + 1,
+            revision: 0,
+            session,
+            number,
+            owner: acquire.owner,
+            parent: acquire.parent,
+            wants: acquire.wants.clone(),
+            timeout_ms: None,
+            lock_delay_ms: u32::try_from(acquire.lock_delay_ms).expect("the limit of a lock-delay is an hour"),
+            since_ms,
+            fence: None,
+            revoked: false,
+        }
     }
 
     fn may_wait(&self, turn: &Turn<'_>, claim: &Claim, timeout_ms: Option<u64>) -> Result<(), Refusal> {
@@ -202,6 +210,7 @@ impl Locks {
         let revision = turn.revise();
         let claim = Arc::new(Claim { revision, ..claim });
         self.last_ticket = claim.ticket;
+        let mut is_alone = true;
         for want in &claim.wants {
             let mut enter = |lock: &mut Lock| {
                 if !lock.in_use() {
@@ -209,6 +218,7 @@ impl Locks {
                     self.used += 1;
                 }
                 lock.push(claim.clone(), want.mode);
+                is_alone &= lock.line.len() == 1;
             };
             // Not by `entry`, which looks for a new name three times.
             if let Some(lock) = self.locks.get_mut(&want.lock) {
@@ -221,7 +231,7 @@ impl Locks {
         }
         let before = self.claims.insert(claim.key(), claim.clone());
         assert!(before.is_none(), "a request makes one claim");
-        self.index(&claim);
+        self.index(&claim, is_alone);
         let (session, number) = claim.key();
         match (claim.fence, claim.timeout_ms) {
             (Some(fence), _) => turn.answer(session, number, Answer::Granted { fence: fence.get() }),

@@ -94,6 +94,7 @@ impl Locks {
     }
 
     fn restore_claim(&mut self, claim: Arc<Claim>) -> Result<(), String> {
+        let mut is_alone = true;
         for want in &claim.wants {
             let Some(lock) = self.locks.get_mut(&want.lock) else {
                 return Err(format!(
@@ -101,18 +102,21 @@ impl Locks {
                     claim.session, want.lock
                 ));
             };
-            Arc::make_mut(lock).restore(claim.clone(), want.mode);
+            let lock = Arc::make_mut(lock);
+            lock.restore(claim.clone(), want.mode);
+            is_alone &= lock.line.len() == 1;
         }
         let (session, number) = claim.key();
         if self.claims.insert(claim.key(), claim.clone()).is_some() {
             return Err(format!("request {number} of session {session} appears as two claims"));
         }
-        self.index(&claim);
+        self.index(&claim, is_alone);
         Ok(())
     }
 
     /// Counts the used locks, after all records.
-    pub(in crate::state) fn restored(&mut self) {
+    pub(in crate::state) fn restored(&mut self, closed: bool) {
+        self.closed = closed;
         self.used = self.locks.values().filter(|lock| lock.in_use()).count();
     }
 }

@@ -142,7 +142,7 @@ pub enum Refusal {
     /// The sentence does not repeat the cycle: the client puts the cycle into words.
     #[error("the request would wait for itself")]
     Deadlock(Vec<WaitFor>),
-    #[error("{} is in use with {}, and the request says {says}", in_words(.lock.as_ref()), permits(*has))]
+    #[error("{} is in use with {}, and the request {}", in_words(.lock.as_ref()), permits(*has), asks(*says))]
     PermitsDiffer {
         /// The lock in question; not known in data format 1.
         lock: Option<LockName>,
@@ -257,6 +257,11 @@ impl Operation {
 
 fn in_words(lock: Option<&LockName>) -> String {
     lock.map_or_else(|| "the lock".to_owned(), |lock| format!("the lock {lock:?}"))
+}
+
+/// What a request with so many permits asks for. One with 1 permit names none, unless it is for a lock with 1 permit.
+fn asks(says: u32) -> String {
+    if says == 1 { "is exclusive or shared (1 permit)".to_owned() } else { format!("says {says}") }
 }
 
 fn permits(count: u32) -> String {

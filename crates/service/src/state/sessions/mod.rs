@@ -52,6 +52,11 @@ impl Sessions {
         self.sessions.range(id..).map(|(&id, session)| (id, session.as_ref()))
     }
 
+    /// The longest TTL of all sessions; 0 if there is none.
+    pub(super) fn longest_ttl_ms(&self) -> u64 {
+        self.sessions.values().map(|session| session.ttl_ms).max().unwrap_or(0)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -59,6 +64,11 @@ impl Sessions {
     /// Whether the session is one of the last that ended, and did not begin again.
     pub fn has_ended(&self, id: SessionId) -> bool {
         self.ended.contains(id)
+    }
+
+    /// Whether no session was ever opened, as far as this is remembered.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.sessions.is_empty() && self.ended.iter().next().is_none()
     }
 
     /// The term of the last `Lead`.
@@ -77,9 +87,10 @@ impl Sessions {
 
     /// Begins the session, unless it exists, the Open is a resume, or the Open is invalid. Returns the session if it
     /// begins. An Open may be invalid if it did not come from our front end.
-    pub(super) fn open(&mut self, open: &Open) -> Option<Arc<Session>> {
+    pub(super) fn open(&mut self, open: &Open, max_ttl_ms: u64) -> Option<Arc<Session>> {
         let begins = !open.resume
             && !self.sessions.contains_key(&open.session)
+            && open.ttl_ms <= max_ttl_ms
             && limits::check_open(open.ttl_ms, &open.label, &open.host).is_ok();
         let session = begins.then(|| Arc::new(Session::new(open)))?;
         self.sessions.insert(open.session, session.clone());

@@ -64,13 +64,13 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
     assert_eq!(logs(&disk), before, "the frames have the same numbers");
     for name in before {
         let bytes = disk.read(&name).unwrap();
-        assert!(bytes.starts_with(b"BAT2"));
+        assert!(bytes.starts_with(b"BAT3"));
         // Payloads are longer now, and so are some segments.
         assert!((SEGMENT_BYTES..SEGMENT_BYTES + 30).contains(&bytes.len()), "{}", bytes.len());
     }
-    assert!(disk.read("snapshot-00000000000000000015.baton").unwrap().starts_with(b"BATSNAP2"));
+    assert!(disk.read("snapshot-00000000000000000015.baton").unwrap().starts_with(b"BATSNAP3"));
     // Version 1 reports this as newer, not as damaged.
-    assert_eq!(disk.read("FORMAT").unwrap(), b"baton data format 2 a9d8ff53\n");
+    assert_eq!(disk.read("FORMAT").unwrap(), b"baton data format 3 5bb37c50\n");
     assert_eq!(disk.read("WRITER").unwrap(), format!("baton {}\n", env!("CARGO_PKG_VERSION")).as_bytes());
 
     let operations = operations(&disk);
@@ -79,11 +79,36 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
     disk.ask_no_more();
 }
 
+/// Its files have the current layout. So only FORMAT says the new version, and an older release refuses the folder.
+#[test]
+fn the_first_start_with_a_folder_of_version_2_rewrites_no_data() {
+    let (disk, found) = filled();
+    disk.put("FORMAT", line::encode("baton data format 2").into_bytes());
+    for name in logs(&disk) {
+        let mut bytes = disk.read(&name).unwrap();
+        let (first, length) = (name[4..24].parse().unwrap(), bytes.len() as u32);
+        let header = encode_segment(2, length, first, number(&bytes[16..24]));
+        bytes[..header.len()].copy_from_slice(&header);
+        disk.put(&name, bytes);
+    }
+    let operations = operations(&disk);
+    assert_eq!(everything(&disk).unwrap(), found);
+    let renamed = |operation: &Operation| matches!(operation, Operation::Rename(name) if name != "FORMAT");
+    assert!(!operations.lock().unwrap().iter().any(renamed), "no segment and no snapshot is replaced");
+    disk.ask_no_more();
+    assert!(disk.read("FORMAT").unwrap().starts_with(b"baton data format 3"));
+    assert!(disk.read(&logs(&disk)[0]).unwrap().starts_with(b"BAT2"));
+    let (mut journal, _) = open(&disk).unwrap();
+    work(&mut journal, 35..=60, &AtomicUsize::new(0)).unwrap();
+    assert!(disk.read(&logs(&disk).pop().unwrap()).unwrap().starts_with(b"BAT3"), "a new segment has the new version");
+    assert_eq!(open(&disk).unwrap().1.last, 60);
+}
+
 #[test]
 fn whoever_starts_the_server_is_told_that_there_is_no_way_back_once() {
     let disk = version_1();
     let remarks = || Store::open(Arc::new(disk.clone()), &FromOne).unwrap().remarks();
-    let migrated = "the data folder had data format 1 and now has 2: the version that wrote it cannot open it any more";
+    let migrated = "the data folder had data format 1 and now has 3: the version that wrote it cannot open it any more";
     // The folder is not complete before its log is open. If a start ends before that, the next start shows the remark
     // again.
     assert_eq!((remarks(), remarks()), (vec![migrated.to_owned()], vec![migrated.to_owned()]));
@@ -116,12 +141,12 @@ fn a_power_cut_at_any_operation_of_a_migration_loses_nothing() {
     let mut mixed = 0;
     for (i, (_, disk)) in cuts.into_iter().enumerate() {
         let format = disk.read("FORMAT").unwrap();
-        let new = logs(&disk).iter().filter(|name| disk.read(name).unwrap().starts_with(b"BAT2")).count();
+        let new = logs(&disk).iter().filter(|name| disk.read(name).unwrap().starts_with(b"BAT3")).count();
         mixed += usize::from(new > 0 && new < logs(&disk).len());
         let identity = disk.read("IDENTITY").ok();
-        if format.starts_with(b"baton data format 2") {
+        if format.starts_with(b"baton data format 3") {
             let snapshot = disk.read("snapshot-00000000000000000015.baton").unwrap();
-            assert!(new == logs(&disk).len() && identity.is_some() && snapshot.starts_with(b"BATSNAP2"), "cut {i}");
+            assert!(new == logs(&disk).len() && identity.is_some() && snapshot.starts_with(b"BATSNAP3"), "cut {i}");
         }
         let found = everything(&disk).unwrap_or_else(|e| panic!("cut {i}: {e}"));
         check(&found);
@@ -183,7 +208,7 @@ fn a_first_start_of_version_1_that_was_interrupted_goes_on_as_version_2() {
     bytes.resize(SEGMENT_BYTES, 0);
     disk.put("log-00000000000000000001.baton", bytes);
     assert_eq!(everything(&disk).unwrap().numbers, Numbers::default());
-    assert!(disk.read("log-00000000000000000001.baton").unwrap().starts_with(b"BAT2"));
+    assert!(disk.read("log-00000000000000000001.baton").unwrap().starts_with(b"BAT3"));
     // The start refuses the folder if it contains any data.
     for extra in ["log-00000000000000000003.baton", "snapshot-00000000000000000015.baton"] {
         let disk = version_1();
@@ -256,8 +281,8 @@ fn any_damaged_byte_of_version_1_is_healed_or_refused() {
 fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged() {
     let sentence = |found: u32| {
         format!(
-            "it has data format {found}, written by baton 9.8.7; this is baton {}, which reads formats 1 and 2: start it with \
-             baton 9.8.7 or a newer version, or restore a copy that this version wrote",
+            "it has data format {found}, written by baton 9.8.7; this is baton {}, which reads formats 1 to 3: start it with \
+             baton 9.8.7 or a newer version, or restore a backup that this version wrote",
             env!("CARGO_PKG_VERSION")
         )
     };
@@ -265,8 +290,8 @@ fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged()
         disk.put("WRITER", b"baton 9.8.7\n".to_vec());
         // First the whole folder is newer; then only files of it, as after an interrupted migration by a newer version.
         let newer = disk.copy();
-        newer.put("FORMAT", line::encode("baton data format 3").into_bytes());
-        assert_eq!(refused_untouched(&newer).to_string(), sentence(3));
+        newer.put("FORMAT", line::encode("baton data format 4").into_bytes());
+        assert_eq!(refused_untouched(&newer).to_string(), sentence(4));
 
         for (i, name) in logs(&disk).into_iter().enumerate() {
             let newer = disk.copy();
@@ -282,19 +307,19 @@ fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged()
         let name = "snapshot-00000000000000000015.baton";
         let mut bytes = filled().0.read(name).unwrap();
         for start in [0, bytes.len() / 2] {
-            bytes[start + 7] = b'4';
+            bytes[start + 7] = b'5';
             let crc = crc32c::crc32c(&bytes[start..start + 28]).to_le_bytes();
             bytes[start + 28..start + 32].copy_from_slice(&crc);
         }
         newer.put(name, bytes);
-        assert_eq!(refused_untouched(&newer).to_string(), sentence(4));
+        assert_eq!(refused_untouched(&newer).to_string(), sentence(5));
     }
 
     // The folder's version is known, but a payload in it is of an unknown version.
     let disk = FakeDisk::default();
     let (mut journal, _) = open(&disk).unwrap();
-    journal.append(&[3, 1, 2], None, Vec::new).unwrap();
+    journal.append(&[4, 1, 2], None, Vec::new).unwrap();
     disk.put("WRITER", b"baton 9.8.7\n".to_vec());
-    assert_eq!(refused_untouched(&disk).to_string(), sentence(3));
-    assert_eq!(VERSION, 2);
+    assert_eq!(refused_untouched(&disk).to_string(), sentence(4));
+    assert_eq!(VERSION, 3);
 }

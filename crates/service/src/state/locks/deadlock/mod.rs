@@ -23,7 +23,8 @@
 //! cycle is the shortest one; among several of one length, the order in which `search.rs` visits the lines decides.
 //! `naive.rs`, which reads whole lines, says what is right.
 //!
-//! Work: see `search.rs`. It does not grow with the claims that only wait in one line, as nearly all claims do.
+//! Work: see `search.rs`. It does not grow with the claims that only wait in one line, as nearly all claims do. The front
+//! end lets no acquire into the log whose check would be long ([`Locks::is_check_long`]).
 
 mod graph;
 #[cfg(test)]
@@ -32,8 +33,10 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use super::{Claim, Locks, WaitFor, cycle};
+use super::limits::{VISITS_MAX, WANTS_MAX};
+use super::{Acquire, Claim, Locks, WaitFor, cycle};
 use crate::state::sessions::Sessions;
+use crate::state::{RequestNumber, SessionId};
 use graph::Step;
 use search::Search;
 
@@ -44,5 +47,17 @@ impl Locks {
         let in_words =
             |Step { owner, session, lock }| WaitFor { owner, label: sessions.label(session).to_owned(), lock };
         Some(cycle::shown(steps.into_iter().map(in_words)))
+    }
+
+    /// Whether the check of this new acquire for a deadlock would take more than [`VISITS_MAX`] visits. An acquire that
+    /// does not wait is not checked. The front end asks this before it proposes; the meaning of the log does not depend on it.
+    pub(in crate::state) fn is_check_long(&self, session: SessionId, acquire: &Acquire) -> bool {
+        // A search reads nothing else, each claim a few times per lock. So few claims never make it long.
+        let claims_and_children = self.waits.len() + self.contended.len() + self.children.len();
+        if claims_and_children < VISITS_MAX / WANTS_MAX || self.are_free(&acquire.wants) != Ok(false) {
+            return false;
+        }
+        let claim = self.new_claim(session, RequestNumber::MAX, acquire, 0);
+        Search::new(self, &claim).takes_more_than(VISITS_MAX)
     }
 }

@@ -25,6 +25,7 @@
 //!
 //! Work: O(n log n) for n visits, counted in `visited`, of tangled claims and pairs of parent and child. n does not
 //! depend on plain claims. It is at most a small multiple of the cheaper end; of the second end in the case just named.
+//! The front end refuses an acquire whose search would take more than [`VISITS_MAX`] visits, before it is in the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,8 @@ use smallvec::SmallVec;
 
 use super::graph::{Graph, Step};
 use crate::state::OwnerId;
+#[cfg(doc)]
+use crate::state::locks::limits::VISITS_MAX;
 use crate::state::locks::{Claim, LockName, Locks, Mode, Ticket, Want, names};
 
 /// The first limit of visits of each end.
@@ -52,9 +55,14 @@ pub struct Search<'a> {
     no_parents: bool,
     /// Number of claims and children that were visited.
     pub visited: usize,
+    /// The search gives up after this number of visits.
+    visits_max: usize,
     /// Number of visits that are left to this attempt.
     left: usize,
 }
+
+#[derive(Debug)]
+struct TooManyVisits;
 
 /// The owners that could wait for the owner of the new claim.
 struct Waiting {
@@ -77,7 +85,7 @@ impl<'a> Search<'a> {
                 guests.entry(&want.lock).or_default().insert(claim.ticket, claim);
             }
         }
-        Search { locks, new, alone, guests, no_parents, visited: 0, left: 0 }
+        Search { locks, new, alone, guests, no_parents, visited: 0, visits_max: usize::MAX, left: 0 }
     }
 
     /// The cycle that the new claim would close if it waited, beginning with itself.
@@ -86,24 +94,41 @@ impl<'a> Search<'a> {
     }
 
     /// `limit` is the first limit of visits of each end.
-    pub(super) fn cycle_with_limit(&mut self, mut limit: usize) -> Option<Vec<Step>> {
+    pub(super) fn cycle_with_limit(&mut self, limit: usize) -> Option<Vec<Step>> {
+        let graph = self.graph(limit).expect("the number of visits has no limit");
+        graph?.solve(self.new)
+    }
+
+    /// Whether the search takes more than this number of visits.
+    pub fn takes_more_than(&mut self, visits_max: usize) -> bool {
+        self.visits_max = visits_max;
+        self.graph(FIRST_LIMIT).is_err()
+    }
+
+    /// The graph that shows whether there is a cycle; none if there cannot be one.
+    fn graph(&mut self, mut limit: usize) -> Result<Option<Graph>, TooManyVisits> {
         loop {
-            self.left = limit;
+            self.begin_attempt(limit)?;
             if let Some(waiting) = self.waiting_for_new() {
                 if !waiting.are_waited_for {
-                    return None;
+                    return Ok(None);
                 }
                 if let Some(graph) = self.among(&waiting.owners) {
-                    return graph.solve(self.new);
+                    return Ok(Some(graph));
                 }
                 limit = usize::MAX;
             }
-            self.left = limit;
+            self.begin_attempt(limit)?;
             if let Some(graph) = self.around() {
-                return graph.solve(self.new);
+                return Ok(Some(graph));
             }
             limit = limit.saturating_mul(2);
         }
+    }
+
+    fn begin_attempt(&mut self, limit: usize) -> Result<(), TooManyVisits> {
+        self.left = limit.min(self.visits_max - self.visited);
+        if self.left == 0 { Err(TooManyVisits) } else { Ok(()) }
     }
 
     /// The same, found from the second end only.
@@ -175,7 +200,7 @@ impl<'a> Search<'a> {
         if !self.no_parents {
             return None;
         }
-        self.left = usize::MAX;
+        self.left = self.visits_max - self.visited;
         let new = self.new;
         let mut lines: BTreeMap<&LockName, InLine<'_>> = BTreeMap::new();
         for &owner in owners {

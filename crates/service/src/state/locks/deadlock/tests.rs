@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::naive;
 use super::search::Search;
+use crate::state::locks::limits::VISITS_MAX;
 use crate::state::locks::{Acquire, Answer, Claim, Command, LockName, Mode, Operation, Refusal, Want};
 use crate::state::sessions::{self, Open};
 use crate::state::{self, Caller, Effect, Outcome, OwnerId, Request, RequestNumber, SessionId, State};
@@ -76,28 +77,13 @@ impl Script {
     }
 
     /// A claim that would be the next one.
-    fn claim(&self, Acquire { wants, owner, parent, .. }: Acquire) -> Claim {
-        let (ticket, session, number) = (self.state.locks.last_ticket + 1, SessionId(1), u64::MAX);
-        let (revision, since_ms, timeout_ms, lock_delay_ms, fence, revoked) = (0, 0, None, 0, None, false);
-        Claim {
-            ticket,
-            revision,
-            session,
-            number,
-            owner,
-            parent,
-            wants,
-            timeout_ms,
-            lock_delay_ms,
-            since_ms,
-            fence,
-            revoked,
-        }
+    fn claim(&self, acquire: &Acquire) -> Claim {
+        self.state.locks.new_claim(SessionId(1), RequestNumber::MAX, acquire, 0)
     }
 
     /// The locks of the cycle that the acquire would close, and the number of visits.
     fn search(&self, owner: u64, lock: &str) -> (Option<Vec<String>>, usize) {
-        let claim = self.claim(Acquire::one(lock, Mode::Exclusive, OwnerId(owner)));
+        let claim = self.claim(&Acquire::one(lock, Mode::Exclusive, OwnerId(owner)));
         let mut search = Search::new(&self.state.locks, &claim);
         let cycle = search.cycle();
         assert_eq!(cycle, naive::cycle(&self.state.locks, &claim).0);
@@ -150,6 +136,35 @@ fn waiters_that_hold_other_locks_do_not_matter() {
 }
 
 /// The owner itself holds a lock with a long line, and wants one with a short line.
+/// The claims of two locks stand behind the owner's lock, and before the owner in the line that it would enter. So both ends
+/// of the search must read them.
+#[test]
+fn a_check_that_would_read_too_many_claims_is_known_before_it_is_made() {
+    let costs = |waiters: u64| {
+        let mut script = Script::new(1_000);
+        script.hold(1, "own");
+        script.hold(2, "other");
+        for owner in 10..10 + waiters {
+            assert_eq!(script.acquire(exclusive(&["own", "other"], owner)), None);
+        }
+        let acquire = exclusive(&["other"], 1);
+        let claim = script.claim(&acquire);
+        let mut search = Search::new(&script.state.locks, &claim);
+        assert!(search.cycle().is_some());
+        // Neither a bystander nor an owner that gets its lock at once pays for them.
+        let bystander = [exclusive(&["own"], 3), exclusive(&["free"], 1)];
+        assert!(bystander.iter().all(|acquire| !script.state.is_check_long(SessionId(1), acquire)));
+        (search.visited > VISITS_MAX, script.state.is_check_long(SessionId(1), &acquire))
+    };
+    assert_eq!(costs(100), (false, false));
+    assert_eq!(costs(10_001), (true, true));
+}
+
+fn exclusive(locks: &[&str], owner: u64) -> Acquire {
+    let wants = locks.iter().map(|lock| Want { lock: (*lock).into(), mode: Mode::Exclusive }).collect();
+    Acquire { wants, ..Acquire::one("", Mode::Exclusive, OwnerId(owner)) }
+}
+
 #[test]
 fn a_long_line_behind_the_owner_does_not_matter() {
     let visits = |waiters| {
@@ -253,7 +268,7 @@ impl Script {
         if locks.beyond_gate(&acquire.wants).is_some() || locks.are_free(&acquire.wants) != Ok(false) {
             return None;
         }
-        let claim = self.claim(acquire.clone());
+        let claim = self.claim(acquire);
         let expected = naive::cycle(locks, &claim).0;
         for limit in [1, 5, usize::MAX] {
             assert_eq!(Search::new(locks, &claim).cycle_with_limit(limit), expected, "{acquire:?}");
