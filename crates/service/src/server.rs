@@ -188,6 +188,8 @@ impl<R: Replica> Server<R> {
         let places = Arc::new(Semaphore::new(connections_max));
         let carry = Carry(Arc::new(Carrier::new(host.clone(), carried_max, places.clone(), stopping.clone())));
         let (health, health_service) = tonic_health::server::health_reporter();
+        // A call that comes before the first report finds a service that does not serve yet, not one that does not exist.
+        health.set_not_serving::<LocksServer<GrpcLocks<R>>>().await;
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
