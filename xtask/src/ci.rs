@@ -39,7 +39,7 @@ pub fn run_quick() -> Result<(), String> {
 /// Formatting, purity and lints.
 fn check_source() -> Result<(), String> {
     step("formatting", || succeed(&mut cargo(&["fmt", "--all", "--check"])))?;
-    step("purity of the protocols", purity::check)?;
+    step("purity of the protocols and of the state", purity::check)?;
     step("lints", || {
         let args = ["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"];
         succeed(&mut cargo(&args))

@@ -18,7 +18,7 @@ use clap::Parser;
 /// Tasks for developers of this project: checks and benchmarks
 #[derive(Parser)]
 enum Task {
-    /// Run all checks: formatting, purity of the protocols, lints, tests, documentation
+    /// Run all checks: formatting, purity of the protocols and of the state, lints, tests, documentation
     Ci {
         /// Run the quick checks only: formatting, purity, lints, and the unit tests of crates with uncommitted changes
         #[arg(long)]

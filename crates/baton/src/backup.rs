@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_client::{CallError, CallRefusal};
-use baton_service::backup::{Backup, write};
-use baton_service::raft::{self, Anew, read_stopped};
+use baton_server::backup::{Backup, write};
+use baton_server::raft::{self, Anew, read_stopped};
 use tempfile::NamedTempFile;
 
 use crate::output::{Failure, Outcome, counted, print, unreadable, unwritable};

@@ -99,14 +99,14 @@ fn unknown_part(filter: &str) -> Option<&str> {
 }
 
 /// The modules that write lines: those of the server and the libraries that it uses.
-const PARTS: [&str; 9] = ["baton", "baton_service", "openraft", "tonic", "h2", "hyper", "hyper_util", "tower", "mio"];
+const PARTS: [&str; 9] = ["baton", "baton_server", "openraft", "tonic", "h2", "hyper", "hyper_util", "tower", "mio"];
 
 /// The filter for a level without a module. The level applies to the server. Libraries write only warnings and errors,
 /// openraft only errors, because it warns of normal events of every first start. Its module `raft` says in its own words
 /// why a call failed; the server says it in a sentence.
 fn of_the_server(level: LevelFilter) -> String {
     let (libraries, raft) = (level.min(LevelFilter::WARN), level.min(LevelFilter::ERROR));
-    format!("{libraries},openraft={raft},openraft::raft=off,baton={level},baton_service={level}")
+    format!("{libraries},openraft={raft},openraft::raft=off,baton={level},baton_server={level}")
 }
 
 #[cfg(test)]
@@ -136,14 +136,14 @@ mod tests {
         tracing::subscriber::with_default(subscriber.with_ansi(false).without_time().finish(), || {
             tracing::error!(target: "openraft::raft", "rx recv error");
             tracing::error!(target: "openraft::core::raft_core", "stopped");
-            tracing::error!(target: "baton_service", "why");
+            tracing::error!(target: "baton_server", "why");
         });
         String::from_utf8(text.0.lock().unwrap().clone()).unwrap()
     }
 
     #[test]
     fn no_error_of_a_call_to_openraft_stands_before_our_own_sentence() {
-        let lines = "ERROR openraft::core::raft_core: stopped\nERROR baton_service: why\n";
+        let lines = "ERROR openraft::core::raft_core: stopped\nERROR baton_server: why\n";
         assert_eq!(written("info"), lines);
         assert!(written("openraft=error").contains("rx recv error"), "who asks for it gets it");
     }

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use baton_client::address_hint;
-use baton_service::raft::Timing;
-use baton_service::server::{Beginning, PeerOptions};
+use baton_server::raft::Timing;
+use baton_server::server::{Beginning, PeerOptions};
 
 use crate::durations;
 use crate::output::Failure;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_service::raft::{Anew, Wishes, read_stopped};
-use baton_service::server::{Options, ServeError, Server};
+use baton_server::raft::{Anew, Wishes, read_stopped};
+use baton_server::server::{Options, ServeError, Server};
 use baton_types::limits::{ADDRESS, CONNECTIONS_MAX, FENCE_FROM_MAX, ServerLimits, TTL_MS_MAX, TTL_MS_MIN};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::watch;
@@ -66,7 +66,7 @@ pub struct Args {
     /// not above the last fence is refused
     #[arg(long, value_name = "N", value_parser = fence, allow_negative_numbers = true)]
     fence_from: Option<u64>,
-    /// Log level on the standard error: off, error, warn, info, debug, trace, or a filter such as baton_service=debug
+    /// Log level on the standard error: off, error, warn, info, debug, trace, or a filter such as baton_server=debug
     /// [env: RUST_LOG] [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,

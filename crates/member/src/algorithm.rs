@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use baton_service::state::locks::LockName;
+use baton_state::state::locks::LockName;
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Hopeless;
 use baton_types::views::Group;

@@ -1,7 +1,7 @@
 //! A member of a peer group as a lock server. Its clients use it like any other server.
 //!
 //! The member keeps the service's own state in memory for its local clients: sessions, queues, requests that are applied
-//! once. The state is [gated](baton_service::state::State::gated): it grants no lock by itself. A mutual exclusion
+//! once. The state is [gated](baton_state::state::State::gated): it grants no lock by itself. A mutual exclusion
 //! [`Algorithm`] decides when the member may enter, and gives the fence. Then the first local waiter of the lock is
 //! granted. Each grant is one entry of the algorithm, so the algorithm's own fairness bounds how many local clients are
 //! served in a row.
@@ -9,7 +9,7 @@
 //! - `turns`: asks the algorithm and leaves again, for each lock; pure.
 //! - `local`: the state of the member with its turns; pure.
 //! - `peers`: the algorithm of a real group.
-//! - `replica`: the [`Replica`](baton_service::replica::Replica) that runs them.
+//! - `replica`: the [`Replica`](baton_server::replica::Replica) that runs them.
 
 mod algorithm;
 mod local;
@@ -24,9 +24,9 @@ pub use replica::{MemberReplica, TERM};
 use std::net::SocketAddr;
 
 use baton_peer::Member;
-use baton_service::host::{Host, NeverLed};
-use baton_service::server::Server;
-pub use baton_service::server::{ServeError, bind};
+use baton_server::host::{Host, NeverLed};
+use baton_server::server::Server;
+pub use baton_server::server::{ServeError, bind};
 use baton_types::limits::ServerLimits;
 use tokio::net::TcpListener;
 

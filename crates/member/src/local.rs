@@ -6,8 +6,8 @@ mod tests;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use baton_service::state::locks::LockName;
-use baton_service::state::{Entry, Outcome, RequestNumber, SessionId, State, What};
+use baton_state::state::locks::LockName;
+use baton_state::state::{Entry, Outcome, RequestNumber, SessionId, State, What};
 
 use crate::turns::{Action, Seen, Turns};
 

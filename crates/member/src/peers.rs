@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_peer::{AcquireError, Grant, Member, PeerHealth};
-use baton_service::state::locks::LockName;
+use baton_state::state::locks::LockName;
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Hopeless;
 use baton_types::views::{Group, Peer};

@@ -5,11 +5,11 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use baton_service::clock;
-use baton_service::host::Reports;
-use baton_service::replica::{Leadership, Replica, Role, Status};
-use baton_service::state::locks::{self, LockName};
-use baton_service::state::{Command, Entry, Outcome, State, What};
+use baton_server::clock;
+use baton_server::host::Reports;
+use baton_server::replica::{Leadership, Replica, Role, Status};
+use baton_state::state::locks::{self, LockName};
+use baton_state::state::{Command, Entry, Outcome, State, What};
 use baton_types::cluster_id::ClusterId;
 use baton_types::views::Group;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};

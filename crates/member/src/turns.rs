@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-use baton_service::state::State;
-use baton_service::state::locks::LockName;
+use baton_state::state::State;
+use baton_state::state::locks::LockName;
 
 /// What the member must tell its group.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_client::session::{AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Session, SessionState, Wish};
-use baton_service::state::SessionId;
+use baton_state::state::SessionId;
 use baton_types::frames::Secret;
 use baton_types::limits::SECRET_BYTES;
 

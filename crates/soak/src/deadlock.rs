@@ -9,8 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use baton_service::state::OwnerId;
-use baton_service::state::locks::Mode;
+use baton_state::state::OwnerId;
+use baton_state::state::locks::Mode;
 
 use super::lines::{Asked, Claim};
 
@@ -63,8 +63,8 @@ fn play_out<'a>(holding: &'a [Claim], waiting: &'a [Claim]) -> (Vec<&'a Claim>, 
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use baton_service::state::SessionId;
-    use baton_service::state::locks::Acquire;
+    use baton_state::state::SessionId;
+    use baton_state::state::locks::Acquire;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The faults of a run, all drawn from the seed, and the healing at the end.
 
-use baton_service::state::State;
+use baton_state::state::State;
 use baton_types::frames::{EndReason, Open, ToClient, ToServer};
 
 use super::clock::Micros;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use baton_service::state::locks::{self, Acquire, CancelOutcome, LockName, Mode, Refusal};
-use baton_service::state::{Answer, OwnerId, SessionId};
+use baton_state::state::locks::{self, Acquire, CancelOutcome, LockName, Mode, Refusal};
+use baton_state::state::{Answer, OwnerId, SessionId};
 
 use super::clock::Micros;
 use super::deadlock;

@@ -1,9 +1,9 @@
 //! A node of the service: the real front end, driven in virtual time.
 
-use baton_service::frontend::{
+use baton_state::frontend::{
     self, CallId, Closing, ConnectionId as OnConnection, Note, Output, Reply, RoundId, StreamId,
 };
-use baton_service::state::{Caller, Command, Outcome, locks};
+use baton_state::state::{Caller, Command, Outcome, locks};
 use baton_types::frames::ToClient;
 
 use super::Broken;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use baton_client::session::Mode;
-use baton_service::frontend::CallId;
-use baton_service::state::locks;
-use baton_service::state::sessions::EndReason;
-use baton_service::state::{self, Answer, Command, Effect, Operation, Request, SessionId, State};
+use baton_state::frontend::CallId;
+use baton_state::state::locks;
+use baton_state::state::sessions::EndReason;
+use baton_state::state::{self, Answer, Command, Effect, Operation, Request, SessionId, State};
 use baton_types::frames::{self, Refusal, Refused, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 use baton_types::views::Holder;

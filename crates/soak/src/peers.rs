@@ -1,6 +1,6 @@
 //! The network between the nodes, and what each node's Raft wants of the world: messages, syncs, timers, rounds.
 
-use baton_service::state::Command;
+use baton_state::state::Command;
 
 use super::clock::Micros;
 use super::effects::Effect;

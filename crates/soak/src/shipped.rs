@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_runtime::simulation::{HostId, Ran, Simulation, Suffered, call};
-use baton_service::raft::simulated::{Flags, Loss, Seat};
-use baton_service::raft::{self, Applied, Keep, Node};
-use baton_service::replica::{self, ChangeError, Replica};
-use baton_service::state::{Command, Entry, Outcome, State};
+use baton_server::raft::simulated::{Flags, Loss, Seat};
+use baton_server::raft::{self, Applied, Keep, Node};
+use baton_server::replica::{self, ChangeError, Replica};
+use baton_state::state::{Command, Entry, Outcome, State};
 
 use super::clock::{Clock, Micros};
 use super::effects::{Effect, Effects};

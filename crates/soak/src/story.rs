@@ -1,7 +1,7 @@
 //! Texts for the story of a run, for people: lock names as text, and no secrets.
 
 use baton_client::session::{Event, NotGranted, Wait};
-use baton_service::state::{Command, sessions};
+use baton_state::state::{Command, sessions};
 use baton_types::frames::{Acquire, Operation, Request, ToServer};
 use baton_types::name::Quoted;
 

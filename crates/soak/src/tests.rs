@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use baton_client::session::{Config, Event, Mode, Output, Session, Wish};
-use baton_service::frontend::words;
-use baton_service::state::locks::{self, Acquire, Operation};
-use baton_service::state::sessions::{self, Open, limits};
-use baton_service::state::{self, Caller, Command, Effect, Outcome, OwnerId, Request, SessionId, State};
+use baton_state::frontend::words;
+use baton_state::state::locks::{self, Acquire, Operation};
+use baton_state::state::sessions::{self, Open, limits};
+use baton_state::state::{self, Caller, Command, Effect, Outcome, OwnerId, Request, SessionId, State};
 use baton_types::frames::{ToClient, ToServer};
 
 const OURS: SessionId = SessionId(1);

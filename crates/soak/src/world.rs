@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use baton_service::frontend::Frontend;
-use baton_service::state::{Command, Outcome, State, sessions};
+use baton_state::frontend::Frontend;
+use baton_state::state::{Command, Outcome, State, sessions};
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{Open, ToClient, ToServer};
 use baton_types::limits::ServerLimits;

@@ -17,7 +17,7 @@ fn refused(data: &Path) -> Output {
 }
 
 fn kept(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/tests/kept/format-1").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/kept/format-1").join(name)
 }
 
 /// The server opens a copy of a folder of format 1. It has all locks, also after a kill.

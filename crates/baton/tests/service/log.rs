@@ -83,7 +83,7 @@ fn the_environment_says_what_is_logged_unless_the_option_does() {
         count(&server.log_at_the_end(), "this node leads term")
     };
     assert_eq!(leads(None, Some("off")), 0);
-    assert_eq!(leads(None, Some("baton_service=info")), 1);
+    assert_eq!(leads(None, Some("baton_server=info")), 1);
     assert_eq!(leads(None, Some("")), 1);
     assert_eq!(leads(Some("info"), Some("off")), 1);
     assert_eq!(leads(Some("warn"), Some("info")), 0);

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use baton_service::state::locks::{self, Acquire, Answer, Mode};
-use baton_service::state::sessions::{self, Open};
-use baton_service::state::{self, Caller, Command, Effect, Operation, OwnerId, Request, RequestNumber, SessionId};
+use baton_state::state::locks::{self, Acquire, Answer, Mode};
+use baton_state::state::sessions::{self, Open};
+use baton_state::state::{self, Caller, Command, Effect, Operation, OwnerId, Request, RequestNumber, SessionId};
 use proptest::prelude::*;
 
 use super::*;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use baton_client::{Client, Hopeless, views};
 use baton_member::{Algorithm, MemberReplica, Turn};
-use baton_service::host::{Host, NeverLed, Reports};
-use baton_service::server::{ServeError, Server, bind};
-use baton_service::state::locks::LockName;
+use baton_server::host::{Host, NeverLed, Reports};
+use baton_server::server::{ServeError, Server, bind};
+use baton_state::state::locks::LockName;
 use baton_types::cluster_id::ClusterId;
 use baton_types::limits::ServerLimits;
 use tokio::sync::oneshot;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton_client::{AcquireError, Hopeless, Refusal, views};
-use baton_service::frontend::ConnectionId;
-use baton_service::server::ServeError;
+use baton_server::server::ServeError;
+use baton_state::frontend::ConnectionId;
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{Acquire, Mode, Open, Operation, Request, ToClient, ToServer};
 

@@ -1,7 +1,7 @@
 //! What nodes have acknowledged is on the disks of a majority, even if the power of all of them is cut at that moment.
 
-use baton_service::raft::simulated::{OnDisk, Seat};
-use baton_service::replica::Role;
+use baton_server::raft::simulated::{OnDisk, Seat};
+use baton_server::replica::Role;
 
 use super::super::model::NodeId;
 use super::super::world::World;

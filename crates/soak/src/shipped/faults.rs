@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use baton_runtime::simulation::{HostId, stop_soon};
 use baton_runtime::timeout;
-use baton_service::raft::Node;
-use baton_service::raft::simulated::Loss;
-use baton_service::replica::{MemberChange, Replica};
-use baton_service::state::SessionId;
+use baton_server::raft::Node;
+use baton_server::raft::simulated::Loss;
+use baton_server::replica::{MemberChange, Replica};
+use baton_state::state::SessionId;
 
 use super::super::clock::Micros;
 use super::super::faults::{Fault, Partition, Which};

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use baton_service::raft::simulated::Loss;
-use baton_service::store::fake::FakeDisk;
+use baton_server::raft::simulated::Loss;
+use baton_store::fake::FakeDisk;
 
 use super::super::clock::Micros;
 use super::super::faults::{Fault, Partition, Which};

@@ -1,9 +1,9 @@
 //! An operator who changes the members of the cluster, of the shipped engine only: takes nodes out, empties their folders
 //! and adds them again. The operator repeats each command until it succeeds.
 
-use baton_service::raft::simulated::{Flags, Loss};
-use baton_service::replica::{ChangeError, MemberChange, Replica};
-use baton_service::store::fake::FakeDisk;
+use baton_server::raft::simulated::{Flags, Loss};
+use baton_server::replica::{ChangeError, MemberChange, Replica};
+use baton_store::fake::FakeDisk;
 
 use super::super::clock::Micros;
 use super::super::faults::{Fault, Partition, Which};
