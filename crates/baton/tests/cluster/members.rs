@@ -135,7 +135,10 @@ async fn a_lone_node_grows_to_three_and_five_and_back_while_a_lock_is_held() {
                 alone.changes(&["member", "remove", name]);
             }
             alone.until(|cluster| voters(cluster) == ["a", "b"]);
-            assert_eq!(alone.does(&["member", "remove", "c"]), "c is no member any more; the members are a, b\n");
+            assert_eq!(
+                alone.does(&["member", "remove", "c"]),
+                "no member has the name or id c now; the members are a, b\n"
+            );
             assert_eq!(alone.does(&["member", "transfer", "a"]), "a leads now\n");
             alone.changes(&["member", "remove", "b"]);
             assert_eq!(voters(&alone.until(|cluster| voters(cluster).len() == 1)), ["a"]);

@@ -14,8 +14,8 @@ pub enum MemberError {
     NoSuchMember { id: u64 },
     #[error("there is no member with the name or id {name}; the members are {members}")]
     NoSuchName { name: String, members: String },
-    /// To a removal, of what was a member.
-    #[error("{name} is no member any more; the members are {members}")]
+    /// To a removal.
+    #[error("no member has the name or id {name} now; the members are {members}")]
     IsNoMember { name: String, members: String },
     #[error("{name} is no member yet, and waits to be added; add it first: `baton member add {name}`")]
     NotAdded { name: String },

@@ -30,19 +30,33 @@ impl Node {
         }
     }
 
+    /// Removes the member with this name or id. If there is none, it is as the caller wants it: the caller may repeat a
+    /// removal whose answer was lost, and a leader does not always know who was a member.
+    async fn remove_named(&self, member: &str) -> Result<(), MemberError> {
+        let removed = match self.find(member) {
+            Ok(id) => self.remove(id).await,
+            Err(error) => Err(error),
+        };
+        if !matches!(removed, Err(MemberError::NoSuchName { .. } | MemberError::NoSuchMember { .. })) {
+            return removed;
+        }
+        let (_turn, metrics) = self.group.begin_change()?;
+        // The entry that removed the member may still be lost.
+        if *metrics.membership_config.log_id() > metrics.local_committed {
+            return Err(MemberError::InProgress);
+        }
+        match self.find(member) {
+            Err(MemberError::NoSuchName { name, members }) => Err(MemberError::IsNoMember { name, members }),
+            // It was added in between.
+            _ => Err(MemberError::InProgress),
+        }
+    }
+
     async fn make(&self, change: MemberChange) -> Result<(), MemberError> {
         match change {
             MemberChange::Add { name } => self.add(&name).await.map(drop),
             MemberChange::Promote { member } => self.promote(self.find_added(&member).await?).await,
-            MemberChange::Remove { member } => match self.find(&member) {
-                Ok(id) => self.remove(id).await,
-                // Any other name is a typing error.
-                Err(MemberError::NoSuchName { name, members }) if self.group.peers.was_member(&name) => {
-                    self.group.leading()?;
-                    Err(MemberError::IsNoMember { name, members })
-                }
-                Err(error) => Err(error),
-            },
+            MemberChange::Remove { member } => self.remove_named(&member).await,
             MemberChange::Update { member, name, peer_address, client_address } => {
                 // An empty field of the record stays as it is.
                 let name = name.unwrap_or_default();

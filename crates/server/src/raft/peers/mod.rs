@@ -18,7 +18,7 @@ mod snapshots;
 mod transport;
 pub(super) mod wire;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -49,9 +49,6 @@ pub(super) use wire::{
 #[cfg(test)]
 pub(super) use wire::{Append, Candidacy};
 pub use wire::{Hello, LinkError, NodeStatus, Refusal};
-
-/// A node remembers this many former members, so that the removal of one of them may be repeated.
-const FORMER_MAX: usize = 256;
 
 /// A cluster has this many members at most: a Hello names them all.
 pub(super) const MEMBERS_MAX: usize = 64;
@@ -103,8 +100,6 @@ struct Shared {
     formats: (u8, u8),
     peers: Mutex<BTreeMap<u64, Arc<Peer>>>,
     members: Mutex<BTreeMap<u64, NodeRecord>>,
-    /// The ids and names of nodes that were members since this node started, the last ones at the end.
-    former: Mutex<VecDeque<(u64, String)>>,
     intent: Mutex<Intent>,
     /// For what this node waits before it is part of a cluster, as a sentence without a subject. Empty if it does not wait.
     waits: Mutex<String>,
@@ -144,7 +139,6 @@ impl Peers {
             formats,
             peers: Mutex::default(),
             members: Mutex::default(),
-            former: Mutex::default(),
             intent: Mutex::default(),
             waits: Mutex::default(),
             announced: Mutex::default(),
@@ -266,11 +260,6 @@ impl Peers {
         peer
     }
 
-    /// True if a node with this name or id was a member since this node started. It may be one again.
-    pub(super) fn was_member(&self, member: &str) -> bool {
-        lock(&self.0.former).iter().any(|(id, name)| name == member || member.parse() == Ok(*id))
-    }
-
     /// Takes over the addresses of the members, and forgets other nodes that are no longer called.
     pub(super) fn follow<'a>(&self, members: impl Iterator<Item = (&'a u64, &'a NodeRecord)>) {
         let members: BTreeMap<u64, NodeRecord> = members.map(|(id, record)| (*id, record.clone())).collect();
@@ -284,12 +273,7 @@ impl Peers {
         forget_strangers(&mut lock(&self.0.heard), &members);
         let mut announced = lock(&self.0.announced);
         members.keys().for_each(|id| announced.remove(*id));
-        let before = std::mem::replace(&mut *lock(&self.0.members), members.clone());
-        let gone = before.into_iter().filter(|(id, _)| !members.contains_key(id));
-        let mut former = lock(&self.0.former);
-        former.extend(gone.map(|(id, record)| (id, record.name)));
-        let surplus = former.len().saturating_sub(FORMER_MAX);
-        former.drain(..surplus);
+        *lock(&self.0.members) = members;
     }
 
     /// What is known of a node that this one talks to.
