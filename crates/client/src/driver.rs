@@ -77,6 +77,8 @@ struct State {
     finished: Option<bool>,
     armed_for: Option<Millis>,
     failures: Failures,
+    /// Until when the cluster grants no lock, as the server said when it last opened the session.
+    closed_until: Option<Instant>,
     /// The current attempt, until the server answers it.
     trying: Option<Trying>,
 }
@@ -130,6 +132,7 @@ impl Shared {
             finished: None,
             armed_for: None,
             failures: Failures::default(),
+            closed_until: None,
             trying: None,
         };
         let link = watch::Sender::new(Link::Unwanted);
@@ -291,6 +294,12 @@ impl Shared {
 
     pub(crate) fn cluster_id(&self) -> Option<ClusterId> {
         self.servers.pin().map(|pin| pin.cluster)
+    }
+
+    /// How long the cluster grants no lock yet, as far as the server that opened the session knew. Zero: it grants locks.
+    pub(crate) fn closed_for(&self) -> Duration {
+        let until = self.state().closed_until;
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
     fn unopened(&self, state: &State) -> OpenError {
@@ -570,7 +579,8 @@ impl Shared {
                     let _ = told.take().map(|told| told.send(leader));
                 }
                 Some(said) => {
-                    if matches!(said, ToClient::Opened { .. }) {
+                    if let ToClient::Opened { closed_ms, .. } = said {
+                        state.closed_until = Instant::now().checked_add(Duration::from_millis(closed_ms));
                         state.moves = 0;
                         state.failures = Failures::default();
                     }
