@@ -1,4 +1,5 @@
-//! What a member of a peer group cannot know: whether a client of another member holds a lock.
+//! Why a lock that no client of the answering server holds may not be free: a member of a peer group does not know the
+//! clients of the other members, and a cluster that began anew grants nothing for a while.
 
 use std::fmt;
 
@@ -7,20 +8,53 @@ use baton_types::views::Group;
 
 use crate::output::Failure;
 use crate::service_args::no_server;
+use crate::view::duration;
+
+/// What the answering server says of a lock that none of its clients holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unheld {
+    Free,
+    /// Nothing is granted for this long.
+    Closed {
+        left_ms: u64,
+    },
+    Elsewhere(Elsewhere),
+}
+
+impl Unheld {
+    /// Asks the server.
+    pub async fn of(client: &Client) -> Result<Unheld, Failure> {
+        let status = client.status().await.map_err(no_server)?;
+        Ok(match (&status.group, status.closed_ms) {
+            (Some(group), _) => Unheld::Elsewhere(Elsewhere::from(group)),
+            (None, 0) => Unheld::Free,
+            (None, left_ms) => Unheld::Closed { left_ms },
+        })
+    }
+}
+
+/// For the end of a sentence about the lock.
+impl fmt::Display for Unheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unheld::Free => f.write_str("free"),
+            Unheld::Closed { left_ms } => f.write_str(&closed(*left_ms)),
+            Unheld::Elsewhere(elsewhere) => elsewhere.fmt(f),
+        }
+    }
+}
+
+/// Why nobody gets a lock that nobody holds.
+pub fn closed(left_ms: u64) -> String {
+    let left = duration(left_ms);
+    format!("nothing is granted for another {left}, because the cluster began anew and leases of before may still run")
+}
 
 /// The answering server is a member of a peer group, and no client of this member holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
     member: u64,
     others: Vec<u64>,
-}
-
-impl Elsewhere {
-    /// Asks the server. None: it is no member of a peer group, so it knows all holders.
-    pub async fn of(client: &Client) -> Result<Option<Elsewhere>, Failure> {
-        let status = client.status().await.map_err(no_server)?;
-        Ok(status.group.as_ref().map(Elsewhere::from))
-    }
 }
 
 impl From<&Group> for Elsewhere {

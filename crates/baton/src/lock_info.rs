@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use baton_client::Local;
 use baton_types::name::Quoted;
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::Unheld;
 use crate::output::{Failure, Outcome, VIOLATED, narrow_table, print, print_json, shown};
 use crate::service_args::{NameArgs, ReadArgs, ServerArgs, block_on, no_server, tell_age};
 use crate::view::{Aged, Lock, ago, duration, lease};
@@ -34,7 +34,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let name = args.name.bytes()?;
     let local = args.read.local;
-    let (Local { value: lock, age }, elsewhere) = block_on(async {
+    let (Local { value: lock, age }, unheld) = block_on(async {
         let client = args.server.connect().await?;
         let lock = match local {
             true => client.get_lock_locally(&name).await,
@@ -42,20 +42,22 @@ pub fn run(args: &Args) -> Outcome {
         };
         let lock = lock.map_err(no_server)?;
         let is_held = lock.value.as_ref().is_some_and(|lock| !lock.holders.is_empty());
-        let elsewhere = if is_held { None } else { Elsewhere::of(&client).await? };
-        Ok((lock, elsewhere))
+        let unheld = if is_held { Unheld::Free } else { Unheld::of(&client).await? };
+        Ok((lock, unheld))
     })?;
     let Some(lock) = lock.map(Lock::from).map(|lock| if local { lock.local() } else { lock }) else {
-        let message = match elsewhere {
-            Some(elsewhere) => format!("the lock {} is {elsewhere}", Quoted(&name)),
-            None => format!("the lock {} has no holder, no waiter and no history", Quoted(&name)),
+        let message = match unheld {
+            Unheld::Elsewhere(elsewhere) => format!("the lock {} is {elsewhere}", Quoted(&name)),
+            Unheld::Free | Unheld::Closed { .. } => {
+                format!("the lock {} has no holder, no waiter and no history", Quoted(&name))
+            }
         };
         return Err(Failure { message, status: ExitCode::from(VIOLATED) });
     };
     match (args.json, local) {
         (true, true) => print_json(&Aged::new(&lock, age))?,
         (true, false) => print_json(&lock)?,
-        (false, _) => print(&to_text(&name, &lock, elsewhere.as_ref()))?,
+        (false, _) => print(&to_text(&name, &lock, &unheld))?,
     }
     if local && !args.json {
         tell_age(age);
@@ -63,11 +65,10 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(name: &[u8], lock: &Lock, elsewhere: Option<&Elsewhere>) -> String {
+fn to_text(name: &[u8], lock: &Lock, unheld: &Unheld) -> String {
     // While a lock-delay keeps a lock closed at a member, no client of another member has it.
-    let elsewhere = elsewhere.filter(|_| lock.lock_delay_ms == 0).map(Elsewhere::to_string);
-    let unheld = elsewhere.as_deref().unwrap_or("free");
-    let mut text = format!("lock {}: {}", Quoted(name), lock.mode.unwrap_or(unheld));
+    let unheld = if lock.lock_delay_ms == 0 { unheld } else { &Unheld::Free };
+    let mut text = format!("lock {}: {}", Quoted(name), lock.mode.map_or_else(|| unheld.to_string(), str::to_owned));
     if lock.mode == Some("permit") {
         text += &format!(", {} of {}", lock.holders.len(), lock.permits);
     }
@@ -103,9 +104,8 @@ fn to_text(name: &[u8], lock: &Lock, elsewhere: Option<&Elsewhere>) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lock_in_its_lock_delay_says_for_how_long_it_is_closed() {
-        let lock = Lock {
+    fn unheld(lock_delay_ms: u64) -> Lock {
+        Lock {
             name: "g2".into(),
             escaped: false,
             mode: None,
@@ -113,8 +113,22 @@ mod tests {
             holders: Vec::new(),
             waiters: Vec::new(),
             history: Vec::new(),
-            lock_delay_ms: 2_000,
-        };
-        assert_eq!(to_text(b"g2", &lock, None), "lock \"g2\": free; closed for another 2.0 s (lock-delay)\n");
+            lock_delay_ms,
+        }
+    }
+
+    #[test]
+    fn a_lock_in_its_lock_delay_says_for_how_long_it_is_closed() {
+        assert_eq!(
+            to_text(b"g2", &unheld(2_000), &Unheld::Free),
+            "lock \"g2\": free; closed for another 2.0 s (lock-delay)\n"
+        );
+    }
+
+    #[test]
+    fn a_lock_of_a_cluster_that_grants_nothing_yet_is_not_free() {
+        let told = "lock \"g2\": nothing is granted for another 15 s, because the cluster began anew and leases of before may \
+                    still run\n";
+        assert_eq!(to_text(b"g2", &unheld(0), &Unheld::Closed { left_ms: 15_000 }), told);
     }
 }

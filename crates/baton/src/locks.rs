@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use baton_client::{Client, ListLocks};
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::Unheld;
 use crate::output::{Failure, Outcome, narrow_table, print, print_while_read, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age, typed_bytes};
 use crate::view::{Aged, Holder, Lock, ago, duration, lease, or_dash};
@@ -83,16 +83,24 @@ async fn print_table(client: &Client, listing: &mut ListLocks, local: bool) -> R
     let mut rows =
         vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
     // Asked once, and only if it matters.
-    let mut is_member = None;
+    let mut unheld = None;
     while let Some(locks) = listing.next().await.map_err(no_server)? {
-        if is_member.is_none() && locks.iter().any(|lock| lock.holders.is_empty()) {
-            is_member = Some(Elsewhere::of(client).await?.is_some());
+        if unheld.is_none() && locks.iter().any(|lock| lock.holders.is_empty()) {
+            unheld = Some(match Unheld::of(client).await? {
+                Unheld::Elsewhere(_) => "(not held here)".to_owned(),
+                Unheld::Closed { left_ms } => closed_for(left_ms),
+                Unheld::Free => "(free)".to_owned(),
+            });
         }
-        let unheld = if is_member == Some(true) { "(not held here)" } else { "(free)" };
+        let unheld = unheld.as_deref().unwrap_or_default();
         let locks = locks.into_iter().map(Lock::from);
         locks.for_each(|lock| rows.extend(to_rows(&if local { lock.local() } else { lock }, unheld)));
     }
     print(&narrow_table(&rows))
+}
+
+fn closed_for(left_ms: u64) -> String {
+    format!("(closed for {})", duration(left_ms))
 }
 
 /// One row for each holder, or one row if there is no holder. `unheld` stands for the holder of an open lock without one.
@@ -103,7 +111,7 @@ fn to_rows(lock: &Lock, unheld: &str) -> Vec<Vec<String>> {
         // The brackets tell it from the label of a holder.
         first.push(match lock.lock_delay_ms {
             0 => unheld.to_owned(),
-            delay_ms => format!("(closed for {})", duration(delay_ms)),
+            delay_ms => closed_for(delay_ms),
         });
         first.extend(vec!["-".to_owned(); 4]);
         first.push(waiters);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use baton_types::name::{self, Quoted};
 use serde_json::json;
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::Unheld;
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown};
 use crate::service_args::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::Holder;
@@ -51,7 +51,8 @@ pub fn run(args: &Args) -> Outcome {
     let (elsewhere, holders) = block_on(async {
         let client = args.server.connect().await?;
         let holders = client.force_release(&name, args.now).await.map_err(no_server)?;
-        let elsewhere = if holders.is_empty() { Elsewhere::of(&client).await? } else { None };
+        let unheld = if holders.is_empty() { Unheld::of(&client).await? } else { Unheld::Free };
+        let elsewhere = if let Unheld::Elsewhere(elsewhere) = unheld { Some(elsewhere) } else { None };
         Ok((elsewhere, holders))
     })?;
     let holders: Vec<Holder> = holders.into_iter().map(Holder::from).collect();

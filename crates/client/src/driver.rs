@@ -19,6 +19,7 @@ use tonic::{Status, Streaming};
 use crate::clock::BootTime;
 use crate::error::OpenError;
 use crate::failures::{Failure, Failures};
+use crate::one_cluster;
 use crate::pin::{By, Pin};
 use crate::servers::{BACKOFF_MAX, Rounds, Servers, pause};
 use crate::session::{
@@ -77,6 +78,8 @@ struct State {
     finished: Option<bool>,
     armed_for: Option<Millis>,
     failures: Failures,
+    /// Until when the cluster grants no lock, as the server said when it last opened the session.
+    closed_until: Option<Instant>,
     /// The current attempt, until the server answers it.
     trying: Option<Trying>,
 }
@@ -130,6 +133,7 @@ impl Shared {
             finished: None,
             armed_for: None,
             failures: Failures::default(),
+            closed_until: None,
             trying: None,
         };
         let link = watch::Sender::new(Link::Unwanted);
@@ -293,6 +297,12 @@ impl Shared {
         self.servers.pin().map(|pin| pin.cluster)
     }
 
+    /// How long the cluster grants no lock yet, as far as the server that opened the session knew. Zero: it grants locks.
+    pub(crate) fn closed_for(&self) -> Duration {
+        let until = self.state().closed_until;
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     fn unopened(&self, state: &State) -> OpenError {
         OpenError::NoAnswer { reasons: state.failures.reasons(&self.servers) }
     }
@@ -412,6 +422,7 @@ impl Shared {
     /// Runs one connection from connecting to its end. Returns an error if the server answered nothing.
     async fn connection(&self, turn: usize, attempt: u64) -> Result<(), Failure> {
         let channel = self.connected(turn).await?;
+        self.check_list(turn, &channel).await?;
         let (outgoing, frames) = mpsc::unbounded_channel();
         {
             let mut state = self.state();
@@ -514,6 +525,18 @@ impl Shared {
         self.tell(&mut state, |session, _| session.set_alternatives(true));
     }
 
+    /// Fails if the servers that the user named belong to different clusters. Then no server is left to try.
+    async fn check_list(&self, turn: usize, channel: &Channel) -> Result<(), Failure> {
+        let patience = Duration::from_millis(self.ask(|session, _| session.patience_ms()));
+        let Err(refusal) = one_cluster::check(&self.servers, turn, channel, patience).await else { return Ok(()) };
+        let mut state = self.state();
+        state.trying = None;
+        for server in 0..self.servers.count() {
+            state.failures.note(&self.servers, server, Failure::Final(refusal.clone()));
+        }
+        Err(Failure::Final(refusal))
+    }
+
     /// Refuses a server of another cluster, before the session hears that it is open.
     fn check_cluster(&self, state: &mut State, turn: usize, said: Option<&ToClient>) -> Result<(), Failure> {
         let named = state.named.as_ref();
@@ -570,7 +593,8 @@ impl Shared {
                     let _ = told.take().map(|told| told.send(leader));
                 }
                 Some(said) => {
-                    if matches!(said, ToClient::Opened { .. }) {
+                    if let ToClient::Opened { closed_ms, .. } = said {
+                        state.closed_until = Instant::now().checked_add(Duration::from_millis(closed_ms));
                         state.moves = 0;
                         state.failures = Failures::default();
                     }

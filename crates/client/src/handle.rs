@@ -193,6 +193,12 @@ impl Session {
         self.handle.shared.cluster_id()
     }
 
+    /// How long the cluster grants no lock yet, because it began anew from a backup and leases of before may still run.
+    /// Requests wait meanwhile. Zero: it grants locks. The wait is longer if the cluster has no leader for a while.
+    pub fn closed_for(&self) -> Duration {
+        self.handle.shared.closed_for()
+    }
+
     /// The state of the session at this moment.
     pub fn state(&self) -> SessionState {
         self.handle.shared.ask(|machine, now| machine.state(now))

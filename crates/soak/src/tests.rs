@@ -136,7 +136,9 @@ impl Pair {
 /// The frame that our session gets for an effect, if any.
 fn told(effect: &Effect) -> Option<ToClient> {
     match *effect {
-        Effect::Opened { session: OURS, ttl_ms } => Some(ToClient::Opened { session: OURS.0, ttl_ms, cluster: None }),
+        Effect::Opened { session: OURS, ttl_ms } => {
+            Some(ToClient::Opened { session: OURS.0, ttl_ms, cluster: None, closed_ms: 0 })
+        }
         Effect::Answer { session: OURS, number, ref answer } => {
             Some(ToClient::Answer { number, answer: words::answer(answer) })
         }

@@ -137,6 +137,8 @@ pub enum ToClient {
         ttl_ms: u64,
         /// The cluster that the session belongs to. None from an older server.
         cluster: Option<ClusterId>,
+        /// How long the cluster grants no lock yet, because it began anew. 0: it grants locks.
+        closed_ms: u64,
     },
     /// Acknowledges a keep-alive.
     Alive {

@@ -115,8 +115,9 @@ pub(super) fn mode_to_wire(mode: Mode) -> v1::Mode {
 /// Used by the server.
 pub fn to_client(said: ToClient) -> v1::ServerFrame {
     let frame = match said {
-        ToClient::Opened { session, ttl_ms, cluster } => {
-            server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id: ClusterId::to_wire(cluster) })
+        ToClient::Opened { session, ttl_ms, cluster, closed_ms } => {
+            let cluster_id = ClusterId::to_wire(cluster);
+            server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id, closed_ms })
         }
         ToClient::Alive { number } => server_frame::Frame::Alive(v1::Alive { number }),
         ToClient::Answer { number, answer } => {
@@ -219,8 +220,8 @@ fn reason_to_wire(reason: EndReason) -> v1::ended::Reason {
 /// Used by the client. None if a newer service sends a frame that this client does not understand.
 pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
     Some(match frame.frame? {
-        server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id }) => {
-            ToClient::Opened { session, ttl_ms, cluster: ClusterId::new(cluster_id) }
+        server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id, closed_ms }) => {
+            ToClient::Opened { session, ttl_ms, cluster: ClusterId::new(cluster_id), closed_ms }
         }
         server_frame::Frame::Alive(v1::Alive { number }) => ToClient::Alive { number },
         server_frame::Frame::Answer(v1::Answer { number, answer }) => {

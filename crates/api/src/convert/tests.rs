@@ -84,7 +84,7 @@ fn a_client_hears_what_the_service_says() {
     let mut said: Vec<ToClient> = answers.map(|answer| ToClient::Answer { number: 3, answer }).collect();
     said.extend(reasons.map(|reason| ToClient::Ended { reason, message: "m".to_owned() }));
     for cluster in [None, ClusterId::new(u64::MAX)] {
-        said.push(ToClient::Opened { session: 1, ttl_ms: 2, cluster });
+        said.push(ToClient::Opened { session: 1, ttl_ms: 2, cluster, closed_ms: 3 });
         said.push(ToClient::Leader(Leader { node: 1, name: "n".to_owned(), address: "a".to_owned(), cluster }));
     }
     said.push(ToClient::OtherCluster { cluster: ClusterId::MIN });

@@ -178,6 +178,7 @@ async fn attempt(
         biased;
         acquired = acquired => acquired,
         never = waiting::report(client, &wanted.name, session.id()), if wanted.tells_wait => match never {},
+        never = waiting::report_closed(&wanted.name, session), if !wanted.quiet && !wanted.tells_wait => match never {},
     }
 }
 

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use baton_client::Client;
+use baton_client::{Client, Session};
 use baton_types::name;
 use baton_types::views::Lock;
 
-use crate::elsewhere::Elsewhere;
+use super::millis;
+use crate::elsewhere::{self, Elsewhere};
 use crate::output::{shown, warn};
 use crate::view::{ago, duration};
 
@@ -71,12 +72,17 @@ async fn closed(client: &Client) -> Option<String> {
 
 /// Why nobody gets a lock that nobody holds. None if the cluster grants locks.
 fn closed_for(left_ms: u64) -> Option<String> {
-    (left_ms > 0).then(|| {
-        let left = duration(left_ms);
-        format!(
-            "nothing is granted for another {left}, because the cluster began anew and leases of before may still run"
-        )
-    })
+    (left_ms > 0).then(|| elsewhere::closed(left_ms))
+}
+
+/// Says once if the cluster grants nothing yet: then the wait is long, although nobody may hold the lock. Runs until the
+/// caller drops it.
+pub async fn report_closed(name: &[u8], session: &Session) -> Infallible {
+    tokio::time::sleep(FIRST).await;
+    if let Some(closed) = closed_for(millis(session.closed_for())) {
+        warn(format_args!("waiting for {}: {closed}", named(name)));
+    }
+    std::future::pending().await
 }
 
 fn waiting(lock: &Lock, position: u32, closed: Option<String>) -> String {

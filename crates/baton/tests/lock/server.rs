@@ -113,7 +113,7 @@ impl Facts {
             }
             client_frame::Frame::Open(open) => {
                 self.alive_ms = now_ms();
-                let opened = v1::Opened { session: open.session, ttl_ms: open.ttl_ms, cluster_id: 0 };
+                let opened = v1::Opened { session: open.session, ttl_ms: open.ttl_ms, ..v1::Opened::default() };
                 self.heard.push((if open.resume { "resume" } else { "open" }, open.session));
                 self.opened.push(open);
                 Some(server_frame::Frame::Opened(opened))

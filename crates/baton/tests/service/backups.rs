@@ -1,8 +1,9 @@
 //! Backups with a real server: made while it works, restored twice, and refused when they are not sound.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -95,9 +96,20 @@ fn a_backup_restored_twice_gives_other_clusters_and_fences_and_grants_nothing_ye
         let error = refused(&restored.run(&["lock", "-w", "100ms", "deploy", "--", "true"]), 1);
         // A server that hears of it after the time refuses it with the same reason.
         assert!(error.contains(" is granted for another ") && !error.contains("held"), "{error}");
+        let told = said(restored.run(&["lock-info", "deploy"]));
+        assert!(told.starts_with("lock \"deploy\": nothing is granted for another "), "{told}");
+        let told = said(restored.run(&["locks", "--all"]));
+        assert!(told.contains("(closed for ") && !told.contains("(free)"), "{told}");
         assert!((1..=20_000).contains(&json(&restored, &["status"])["closed_ms"].as_u64().unwrap()));
         restored.kill_and_restart();
     }
+    // A waiter says it also without a terminal, at once and not only at the end.
+    let mut waiter = restored.command(&["lock", "deploy", "--", "true"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    BufReader::new(waiter.stderr.take().unwrap()).read_line(&mut told).unwrap();
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
+    assert!(told.starts_with("baton: waiting for deploy: nothing is granted for another "), "{told}");
 }
 
 #[test]

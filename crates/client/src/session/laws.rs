@@ -189,7 +189,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
             if session.connection.as_ref().is_some_and(|connection| !connection.opened) && !witness.lost {
                 witness.confirmed_at = witness.confirmed_at.max(Some(witness.open_sent_at));
             }
-            session.receive(*now, ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: None });
+            session.receive(*now, ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: None, closed_ms: 0 });
         }
         Step::Alive(which) => {
             if let Some((number, sent_at)) = witness.keep_alives.get(which).copied() {

@@ -195,7 +195,7 @@ async fn a_member_that_stops_leaves_what_no_client_has_heard_of() {
     stream.hears(Ok(ToServer::Open(open))).await;
     assert_eq!(
         heard.recv().await,
-        Some(Ok(ToClient::Opened { session: 1, ttl_ms: 60_000, cluster: Some(ClusterId::MIN) }))
+        Some(Ok(ToClient::Opened { session: 1, ttl_ms: 60_000, cluster: Some(ClusterId::MIN), closed_ms: 0 }))
     );
     let (name, mode, parent, timeout_ms) = (b"a".to_vec(), Mode::Exclusive, None, None);
     let operation = Operation::Acquire(Acquire { name, mode, owner: 1, parent, timeout_ms, lock_delay_ms: 0 });

@@ -38,7 +38,7 @@ impl<R: Replica> TestClient<R> {
         let open =
             Open { session, attempt: 1, ttl_ms: 10_000, label, host, pid: 0, resume: false, secret, cluster: None };
         client.stream.hears(Ok(ToServer::Open(open))).await;
-        assert_eq!(client.next().await, ToClient::Opened { session, ttl_ms: 10_000, cluster });
+        assert_eq!(client.next().await, ToClient::Opened { session, ttl_ms: 10_000, cluster, closed_ms: 0 });
         client
     }
 

@@ -57,7 +57,7 @@ impl TestClient {
             first => (None, first),
         };
         let cluster_id = at.status().await.cluster_id;
-        assert_eq!(opened, Heard::Opened(v1::Opened { session, ttl_ms: 30_000, cluster_id }));
+        assert_eq!(opened, Heard::Opened(v1::Opened { session, ttl_ms: 30_000, cluster_id, closed_ms: 0 }));
         Ok(leader)
     }
 

@@ -157,8 +157,9 @@ impl Frontend {
             on.phase = Phase::Attached { session, is_told: may_tell };
         }
         if may_tell {
-            let cluster = self.cluster;
-            self.out.push_back(Output::Say { stream, said: ToClient::Opened { session: session.0, ttl_ms, cluster } });
+            let (session, cluster) = (session.0, self.cluster);
+            let closed_ms = state.cluster().closed_ms().unwrap_or(0);
+            self.out.push_back(Output::Say { stream, said: ToClient::Opened { session, ttl_ms, cluster, closed_ms } });
             self.out.push_back(Output::Listen(stream));
         }
     }

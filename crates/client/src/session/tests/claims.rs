@@ -89,7 +89,7 @@ fn a_lock_that_is_given_up_without_a_connection_is_released_on_the_next_one() {
     driver.disconnected();
     driver.give_up(1);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.answer(2, Answer::Released);
     driver.says(expect![[r#"
         Connect

@@ -14,7 +14,7 @@ fn a_session_opens_first_and_then_asks_in_order() {
     driver.says(expect![[r#"
         > open 9 attempt=1 resume=false
     "#]]);
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         Opened
         > 1 (seen 0): acquire a
@@ -114,7 +114,7 @@ fn a_close_that_a_silent_server_does_not_answer_is_sent_to_another_one() {
         Connect to another
     "#]]);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         > open 9 attempt=2 resume=true
         > 2 (seen 1): close
@@ -125,7 +125,7 @@ fn a_close_that_a_silent_server_does_not_answer_is_sent_to_another_one() {
         Connect to another
     "#]]);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.said();
     driver.answer(2, Answer::Closed);
     driver.says(expect![[r#"
@@ -164,7 +164,7 @@ fn with_other_servers_a_silent_one_is_given_up_after_a_sixth_of_the_lease() {
         Connect to another
     "#]]);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         > open 9 attempt=3 resume=true
         Confirmed
@@ -174,7 +174,7 @@ fn with_other_servers_a_silent_one_is_given_up_after_a_sixth_of_the_lease() {
         let mut driver = Driver::with(ttl_ms, ttl_ms);
         driver.session.set_alternatives(true);
         driver.connected();
-        driver.hear(ToClient::Opened { session: 9, ttl_ms, cluster: None });
+        driver.hear(ToClient::Opened { session: 9, ttl_ms, cluster: None, closed_ms: 0 });
         driver.session.patience_ms()
     };
     assert_eq!([1_000, 1_500, 600, 60_000, 600_000].map(patience), [300, 300, 200, 10_000, 10_000]);
@@ -188,7 +188,7 @@ fn a_session_that_moves_to_the_leader_goes_on_there() {
     driver.session.moves(driver.now);
     driver.drain();
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         Connect
         > open 9 attempt=2 resume=true
@@ -216,7 +216,7 @@ fn a_silent_connection_is_given_up_while_there_is_time_for_another() {
         Connect to another
     "#]]);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         > open 9 attempt=2 resume=true
         Confirmed
@@ -236,7 +236,7 @@ fn until_a_session_is_opened_each_server_has_its_share_of_the_time() {
         Connect to another
     "#]]);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.disconnected();
     driver.connected();
     driver.said();
@@ -251,7 +251,7 @@ fn a_server_has_half_of_the_time_to_live_to_open_a_session_and_a_late_answer_is_
     let mut driver = Driver::new();
     driver.connected();
     driver.after(4_499);
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         Connect
         > open 9 attempt=1 resume=false
@@ -277,7 +277,7 @@ fn another_server_is_wanted_after_one_that_was_of_no_use_and_not_after_one_that_
         Connect to another
     "#]]);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.disconnected();
     driver.says(expect![[r#"
         > open 9 attempt=2 resume=false
@@ -286,7 +286,7 @@ fn another_server_is_wanted_after_one_that_was_of_no_use_and_not_after_one_that_
     "#]]);
     // An answer for another session.
     driver.connected();
-    driver.hear(ToClient::Opened { session: 8, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 8, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.disconnected();
     driver.says(expect![[r#"
         > open 9 attempt=3 resume=true
@@ -298,7 +298,7 @@ fn another_server_is_wanted_after_one_that_was_of_no_use_and_not_after_one_that_
 fn a_session_survives_a_silent_server_if_another_one_answers() {
     let mut driver = Driver::with(10_000, 10_000);
     driver.connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 10_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 10_000, cluster: None, closed_ms: 0 });
     driver.after(3_333);
     driver.after(3_333).says(expect![[r#"
         Connect
@@ -310,7 +310,7 @@ fn a_session_survives_a_silent_server_if_another_one_answers() {
     "#]]);
     driver.connected();
     driver.after(2_633);
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 10_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 10_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         > open 9 attempt=2 resume=true
         Confirmed
@@ -336,7 +336,7 @@ fn the_session_of_another_machine_is_closed_however_long_that_takes() {
         Connect to another
     "#]]);
     driver.after(3_600_000).connected();
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.answer(LAST_NUMBERS, Answer::Closed);
     driver.says(expect![[r#"
         > open 9 attempt=4611686018427387906 resume=true

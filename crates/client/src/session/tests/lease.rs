@@ -57,7 +57,7 @@ fn who_wakes_in_time_is_told_of_the_loss_before_the_deadline_and_has_time_to_sto
     for (ttl_ms, time_to_stop) in [(1_000, 50), (6_000, 300), (10_000, 500), (20_000, 1_000), (86_400_000, 1_000)] {
         let mut driver = Driver::with(ttl_ms, ttl_ms);
         driver.connected();
-        driver.hear(ToClient::Opened { session: 9, ttl_ms, cluster: None });
+        driver.hear(ToClient::Opened { session: 9, ttl_ms, cluster: None, closed_ms: 0 });
         while driver.session.state(driver.now) != SessionState::Lost {
             driver.now = driver.session.next_wake().unwrap();
             driver.after(0);
@@ -156,7 +156,7 @@ fn a_first_answer_that_comes_too_late_opens_nothing() {
     driver.connected();
     driver.said();
     driver.now += 2_000;
-    driver.hear(ToClient::Opened { session: 9, ttl_ms: 2_000, cluster: None });
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 2_000, cluster: None, closed_ms: 0 });
     driver.says(expect![[r#"
         Opened
         Lost(Unacknowledged)

@@ -74,7 +74,7 @@ impl Driver {
     fn opened() -> Self {
         let mut driver = Driver::new();
         driver.connected();
-        driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+        driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
         driver.said();
         driver
     }
@@ -110,7 +110,7 @@ impl Driver {
     fn reconnect(&mut self) {
         self.disconnected();
         self.connected();
-        self.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None });
+        self.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     }
 
     fn said(&mut self) -> String {

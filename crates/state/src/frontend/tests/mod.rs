@@ -127,7 +127,8 @@ impl Node {
         self.stream(stream);
         self.hears(stream, open(session));
         self.apply_all();
-        let opened = ToClient::Opened { session, ttl_ms: TTL_MS, cluster: Some(CLUSTER) };
+        let closed_ms = self.state.cluster().closed_ms().unwrap_or(0);
+        let opened = ToClient::Opened { session, ttl_ms: TTL_MS, cluster: Some(CLUSTER), closed_ms };
         assert_eq!(self.said(), [say(stream, opened), Output::Listen(StreamId(stream))]);
     }
 

@@ -13,7 +13,7 @@ fn a_session_is_told_that_it_is_open_when_its_open_is_applied_and_is_heard_from_
     assert!(!node.listens(1));
     assert_eq!(node.said(), []);
     node.apply();
-    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER) };
+    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER), closed_ms: 0 };
     assert_eq!(node.said(), [say(1, opened), Output::Listen(StreamId(1))]);
     assert!(node.listens(1));
 }
@@ -31,7 +31,7 @@ fn an_open_answers_the_stream_that_it_came_by_and_no_other() {
     node.apply();
     assert_eq!(node.said(), [close(1, Closing::Replaced)]);
     node.apply();
-    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER) };
+    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER), closed_ms: 0 };
     assert_eq!(node.said(), [say(2, opened), Output::Listen(StreamId(2))]);
     // No answer goes to the first stream if its client is gone.
     let mut node = Node::new();
@@ -51,7 +51,7 @@ fn a_later_stream_takes_the_place_of_an_earlier_one() {
     node.hears(2, ToServer::Open(resume(9, 2)));
     assert_eq!(node.said(), []);
     node.apply();
-    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER) };
+    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER), closed_ms: 0 };
     assert_eq!(node.said(), [close(1, Closing::Replaced), say(2, opened), Output::Listen(StreamId(2))]);
     // Frames on the earlier stream have no effect, and its end changes nothing.
     node.acquire(1, 1, "a");
@@ -324,6 +324,6 @@ fn an_open_for_another_cluster_is_refused_and_its_session_goes_on() {
     node.stream(4);
     node.hears(4, ToServer::Open(Open { cluster: Some(CLUSTER), ..resume(9, 2) }));
     node.apply();
-    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER) };
+    let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: Some(CLUSTER), closed_ms: 0 };
     assert_eq!(node.said(), [close(1, Closing::Replaced), say(4, opened), Output::Listen(StreamId(4))]);
 }
