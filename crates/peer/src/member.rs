@@ -656,6 +656,10 @@ impl Owner for Shared {
         self.step_beginning(|beginning| beginning.meet(theirs))
     }
 
+    fn refused_restart(&self, peer: MemberId) {
+        self.step_beginning(|beginning| beginning.refused_restart(peer));
+    }
+
     fn restarted(&self, peer: MemberId) {
         self.resources.restarted(peer);
     }
