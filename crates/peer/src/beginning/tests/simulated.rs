@@ -652,14 +652,17 @@ impl World {
     /// Whether the whole group runs. Whoever does not was told.
     fn judge(&self) -> bool {
         // Of two processes with one id, one may be connected with no process of the group. It is no part of the group, and
-        // ends when its `start_within` is over.
+        // ends when its `start_within` is over. If it has begun with earlier starts of the others, it ends when it calls the
+        // present ones. Process 0 calls nobody.
         let generation = |at: usize| self.processes[at].begun.map_or(0, |begun| begun.generation);
         let is_in = |connection: &usize| {
             self.connections[*connection].iter().any(|end| self.processes[end.process].begun.is_some())
         };
         let is_alone = |at: usize| !self.processes[at].connections.iter().flatten().any(is_in);
         let is_other = |at: usize| self.runs(self.processes[at].id).into_iter().any(|o| generation(o) > generation(at));
-        let runs = (0..self.processes.len()).filter(|&at| self.processes[at].runs && !(is_alone(at) && is_other(at)));
+        let calls = |at: usize| self.processes[at].begun.is_some() && self.processes[at].id > 0;
+        let is_no_part = |at: usize| is_alone(at) && is_other(at) && !calls(at);
+        let runs = (0..self.processes.len()).filter(|&at| self.processes[at].runs && !is_no_part(at));
         let runs = runs.map(|at| &self.processes[at]);
         let runs: Vec<_> = runs.collect();
         for process in &runs {
