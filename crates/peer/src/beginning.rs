@@ -12,7 +12,8 @@
 //! Before the beginning a member that starts again is simply accepted: it takes the place of its earlier start in the
 //! lists. The same holds for a second process with its id: the later start takes part, and the earlier one is told. If a member that was READY changes its list, others may have begun meanwhile. So the generation that it wrote
 //! counts as used from then on: no two beginnings have the same generation. If some members have begun and another one has
-//! a different list, they can never agree, and all of them end.
+//! a different list, they can never agree, and all of them end. The same holds if a member is started again whose earlier
+//! start has not told that it has begun: see [`Beginning::refused_restart`].
 //!
 //! Two processes with one id may be in two groups, one after the other, if all other members start again. The member of the
 //! earlier generation ends when it meets one of the later generation.
@@ -99,6 +100,11 @@ pub enum Ended {
          {told_by} tells); all members end: start the whole group again"
     )]
     Torn { told_by: MemberId },
+    #[error(
+        "process {id} was started again, or runs twice, before its first start had told this member that it had begun; \
+         all members end: start the whole group again"
+    )]
+    Lost { id: MemberId },
     #[error(
         "the group has been started {GENERATION_MAX} times, which is the limit; remove the data folders of all members, \
          when no client has a lease of this group any more"
@@ -201,7 +207,7 @@ impl Beginning {
             Phase::Ended(_) => {}
             // A member that is no longer READY with this list has another entry.
             Phase::Begun(_) if statement.stage == Stage::Ended || theirs != self.list[peer] => self.end(peer),
-            Phase::Begun(_) => {}
+            Phase::Begun(_) => self.heard[peer] = Some(statement),
             _ if statement.stage == Stage::Ended => match complete(&statement.list).and_then(|list| never(&list)) {
                 Some(why) => self.phase = Phase::Ended(why),
                 None => self.end(peer),
@@ -218,6 +224,16 @@ impl Beginning {
             }
         }
         Ok(())
+    }
+
+    /// This member has begun, and has refused a later start of another member, which knows of its refusal. If the earlier
+    /// start has died before it had begun, it was never part of the group, and a new start of all is needed anyway. Whether
+    /// it had begun is known from its own words only.
+    pub fn refused_restart(&mut self, id: MemberId) {
+        let has_begun = |heard: &Statement| matches!(heard.stage, Stage::Begun { .. });
+        if self.begun().is_some() && !self.heard[id].as_ref().is_some_and(has_begun) {
+            self.phase = Phase::Ended(Ended::Lost { id });
+        }
     }
 
     /// This is in the member's file, and synced.

@@ -175,6 +175,11 @@ impl LinkError {
         self.is_final() && !self.is_fault() && !is_of_the_other
     }
 
+    /// Whether this side has begun, and refused a later start of a member.
+    pub(crate) fn refuses_restart(&self) -> bool {
+        matches!(self, LinkError::Refused(Refusal::Restarted { .. }))
+    }
+
     /// Whether it tells a member of a group that has begun that it takes no part any more.
     pub(crate) fn ends_membership(&self) -> bool {
         match self {

@@ -37,7 +37,8 @@
 //! `frame`, `handshake`, `beginning` and `session` decide what bytes mean, which processes may talk to each other, when the
 //! group begins, and what is sent again after a cut. `link` and `reception` make the connections. `driver` owns the processes of one resource and carries
 //! out their outputs; `resource` is one resource behind its lock, with its user: `lock`, `election` or `detector`.
-//! `resources` is the table of them, and `member` the whole. **Architecture invariant: only `driver` calls the step
+//! `resources` is the table of them, `shared` is what the tasks of a member share, `joining` waits until the group begins,
+//! and `member` is the whole. **Architecture invariant: only `driver` calls the step
 //! function**, and no module here knows a particular algorithm.
 
 mod beginning;
@@ -49,6 +50,7 @@ mod fences;
 mod frame;
 mod group;
 mod handshake;
+mod joining;
 mod journal;
 mod link;
 mod lock;
@@ -60,6 +62,7 @@ mod refusal_tests;
 mod resource;
 mod resources;
 mod session;
+mod shared;
 mod whereabouts;
 mod wires;
 
@@ -71,9 +74,10 @@ pub use election::{Election, Leader};
 pub use frame::{FRAME_BYTES_MAX, FrameError};
 pub use group::{GroupError, GroupFile, MEMBERS_MAX, MemberId, PeerGroup};
 pub use handshake::{LinkError, Refusal, VERSION};
+pub use joining::{Awaited, JoinError, Missing};
 pub use link::PeerHealth;
 pub use lock::{AcquireError, CALLERS_MAX, Grant, Lock};
-pub use member::{Hopeless, JoinError, Member, Missing};
+pub use member::{Hopeless, Member};
 pub use options::{Options, Warning};
 pub use resources::{NAME_BYTES_MAX, Names};
 pub use session::SessionError;

@@ -96,6 +96,8 @@ pub(crate) trait Owner: Send + Sync + 'static {
     fn judge(&self, theirs: &Hello) -> Result<(), Refusal>;
     /// Both sides have accepted the connection. No item of the peer is being delivered.
     fn meets(&self, theirs: &Hello) -> Result<Met, Refusal>;
+    /// This member has refused a later start of a member, because the group has begun, and has said so.
+    fn refused_restart(&self, peer: MemberId);
     /// A later incarnation of the peer appears: the owner begins a new conversation with it.
     fn restarted(&self, peer: MemberId);
     /// A statement about the beginning of the group has arrived.
@@ -360,6 +362,9 @@ async fn call(link: &Link, owner: &impl Owner, address: &str) -> Result<(TcpStre
         Ok(theirs) => Ok((stream, theirs)),
         Err(error) => {
             hang_up(&mut stream).await;
+            if error.refuses_restart() {
+                owner.refused_restart(link.peer);
+            }
             Err(error)
         }
     }

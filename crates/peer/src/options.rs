@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::data::Data;
 use crate::group::MemberId;
 use crate::handshake::LinkError;
+use crate::joining::Awaited;
 
 pub struct Options {
     /// Listen here instead of at the member's address in the group file.
@@ -29,6 +30,8 @@ pub struct Options {
     /// Where to write the trace of this member. Writes should be quick: wrap a file in a `BufWriter`. The member flushes
     /// it after every event.
     pub trace: Option<Box<dyn Write + Send>>,
+    /// Where to say what the member waits for until the group begins. Default: none.
+    pub awaited: Option<watch::Sender<Awaited>>,
     /// Where to send warnings. If the channel is full, the member drops the warning.
     pub warnings: Option<mpsc::Sender<Warning>>,
 }
@@ -42,6 +45,7 @@ impl Default for Options {
             resources_max: 1 << 16,
             data: None,
             trace: None,
+            awaited: None,
             warnings: None,
         }
     }
@@ -56,6 +60,7 @@ impl fmt::Debug for Options {
             .field("resources_max", &self.resources_max)
             .field("data", &self.data)
             .field("trace", &self.trace.is_some())
+            .field("awaited", &self.awaited.is_some())
             .field("warnings", &self.warnings.is_some())
             .finish()
     }

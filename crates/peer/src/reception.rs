@@ -74,8 +74,12 @@ impl<O: Owner> Reception<O> {
                 {
                     self.owner.broken(peer, &error);
                 }
+                let restarted = caller.filter(|_| error.refuses_restart());
                 self.warnings.tell(Warning::Refused { from, error });
                 hang_up(&mut stream).await;
+                if let Some(peer) = restarted {
+                    self.owner.refused_restart(peer);
+                }
             }
         }
     }

@@ -160,6 +160,34 @@ fn all_end_if_a_member_starts_again_when_only_some_have_begun() {
     assert!(ended.ends_with("(as process 0 tells); all members end: start the whole group again"), "{ended}");
 }
 
+/// Member 2 dies when it is READY and the others have begun. Its next start meets only members that have begun.
+#[test]
+fn all_end_if_a_member_that_never_began_starts_again() {
+    let mut members = members(&[past(0, 0, true); 3]);
+    meet_all(&mut members);
+    for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (0, 1), (0, 2), (1, 0), (2, 0), (1, 2), (2, 1)] {
+        tell(&mut members, from, to);
+    }
+    for member in &mut members {
+        let Some(work) = member.take_work() else { panic!("{member:?}") };
+        member.written(work);
+    }
+    for (from, to) in [(1, 0), (2, 0), (0, 1)] {
+        tell(&mut members, from, to);
+    }
+    assert!(members[0].begun().is_some() && members[1].begun().is_some() && members[2].begun().is_none());
+    let refused = members[0].judge(&Hello { incarnation: 500, ..hello_of(3, 2, 0) });
+    assert!(matches!(refused, Err(Refusal::Restarted { id: 2, .. })), "{refused:?}");
+    // Member 1 has begun and has said so. Its later start changes nothing.
+    tell(&mut members, 1, 0);
+    members[0].refused_restart(1);
+    assert!(members[0].begun().is_some());
+    members[0].refused_restart(2);
+    assert_eq!(members[0].ended(), Some(Ended::Lost { id: 2 }));
+    tell(&mut members, 0, 1);
+    assert_eq!(members[1].ended(), Some(Ended::Torn { told_by: 0 }));
+}
+
 #[test]
 fn a_group_ends_when_no_generation_is_left() {
     let mut members = members(&[past(GENERATION_MAX, 0, true), past(0, 0, true)]);

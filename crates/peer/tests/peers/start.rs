@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_peer::{Data, DataError, GroupFile, JoinError, LinkError, Member, Options, PeerGroup};
+use baton_peer::{Awaited, Data, DataError, GroupFile, JoinError, LinkError, Member, Options, PeerGroup};
 use baton_proxy::Mesh;
 use tokio::net::TcpSocket;
 
@@ -20,7 +20,7 @@ async fn who_is_missing_is_named() {
         let group = PeerGroup::new(file).unwrap();
         let options = Options { start_within: Duration::from_millis(200), ..listening(listeners.swap_remove(1)) };
         let error = Member::join(&group, 1, options).await.unwrap_err();
-        let JoinError::Incomplete { missing, .. } = &error else { panic!("{error}") };
+        let JoinError::Incomplete { awaited: Awaited { missing, .. }, .. } = &error else { panic!("{error}") };
         assert_eq!(missing.iter().map(|missing| missing.id).collect::<Vec<_>>(), [0, 2]);
         assert!(matches!(missing[0].last, Some(LinkError::Closed(_))), "{missing:?}");
         assert_eq!(missing[1].last, None);
@@ -79,7 +79,7 @@ async fn a_member_that_starts_again_before_the_beginning_is_accepted() {
         }
         let options = Options { start_within: Duration::from_secs(1), ..listening(listeners.remove(0)) };
         let error = Member::join(&group(0), 0, options).await.unwrap_err();
-        let JoinError::Incomplete { missing, .. } = &error else { panic!("{error}") };
+        let JoinError::Incomplete { awaited: Awaited { missing, .. }, .. } = &error else { panic!("{error}") };
         assert!(missing.iter().any(|missing| missing.id == 2), "{error}");
         assert!(joining.iter().all(|joining| !joining.is_finished()), "the group is not complete");
         let again = at(&file.members[0]).await;
@@ -109,7 +109,7 @@ async fn members_that_are_not_connected_with_each_other_are_named() {
         }
         let options = Options { start_within: Duration::from_secs(1), ..listening(listeners.remove(0)) };
         let error = Member::join(&group(1), 1, options).await.unwrap_err().to_string();
-        let sentence = "the group is not complete after 1.0 s; all members are connected with this one, but not with each \
+        let sentence = "the group has not begun after 1.0 s; all members are connected with this one, but not with each \
                         other: 0, 2";
         assert_eq!(error, sentence);
     })

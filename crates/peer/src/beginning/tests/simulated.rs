@@ -117,6 +117,10 @@ struct World {
     ready: Vec<(List, u64)>,
     /// A process that has begun, and the connection on which another process of its list tells that it ends.
     owed: Vec<(usize, usize)>,
+    /// A process that has begun, and has refused a later start of a member whose earlier start never began.
+    lost: Vec<(usize, MemberId)>,
+    /// When the first incarnation heard that the second one had begun.
+    heard_begun: BTreeMap<(u64, u64), u64>,
     /// When each incarnation ended, or got a double.
     gone: BTreeMap<u64, u64>,
     torn: u64,
@@ -145,6 +149,8 @@ impl World {
             begins: Vec::new(),
             ready: Vec::new(),
             owed: Vec::new(),
+            lost: Vec::new(),
+            heard_begun: BTreeMap::new(),
             gone: BTreeMap::new(),
             torn: 0,
             refused: 0,
@@ -397,12 +403,27 @@ impl World {
         self.close(connection, side);
         let has_begun = self.processes[process].begun.is_some();
         match error {
+            error if error.refuses_restart() => {
+                let id = self.ids(connection)[1 - side];
+                self.refuses_restart(process, id);
+                self.processes[process].beginning.refused_restart(id);
+                self.look(process);
+            }
             error if error.ends_membership() => self.gone(process),
             error if !has_begun && error.keeps_from_joining() => {
                 self.refused += 1;
                 self.gone(process);
             }
             _ => {}
+        }
+    }
+
+    fn refuses_restart(&mut self, process: usize, id: MemberId) {
+        let list = self.processes[process].beginning.statement().list;
+        let earlier = list[id].map(|entry| entry.incarnation);
+        let mut of_list = self.processes.iter().filter(|process| Some(process.incarnation) == earlier);
+        if of_list.all(|process| !process.runs && process.begun.is_none()) {
+            self.lost.push((process, id));
         }
     }
 
@@ -459,7 +480,12 @@ impl World {
                 process.sessions[peer].resume(received)?;
                 self.fill(at, peer);
             }
-            Frame::Statement(statement) => process.beginning.hear(peer, statement).unwrap(),
+            Frame::Statement(statement) => {
+                if let (Stage::Begun { .. }, Some(entry)) = (statement.stage, statement.list[peer]) {
+                    self.heard_begun.entry((process.incarnation, entry.incarnation)).or_insert(self.now);
+                }
+                process.beginning.hear(peer, statement).unwrap();
+            }
             Frame::Item { number, item: Item::Open { name } } => {
                 assert!(process.beginning.takes_items(), "an item before the beginning");
                 if process.sessions[peer].receive(number, frame.len())? {
@@ -580,18 +606,22 @@ impl World {
     /// The member is told that the group can never begin.
     fn ends(&mut self, at: usize) {
         self.torn += 1;
-        // Somebody was started again after a member had said READY with a list, and before all had begun with it.
+        // A process ended, or got a double, after a member had said READY with a list, and before all had begun with it and
+        // had heard that this process had begun.
         let is_torn = |(list, ready): &(List, u64)| {
-            let begins_later = |gone: u64| {
-                let has_begun = |incarnation| {
-                    let begins = self.begins.iter().find(|(of, with, _)| *of == incarnation && with == list);
-                    begins.is_some_and(|&(_, _, at)| at < gone)
-                };
-                !list.iter().flatten().all(|entry| has_begun(entry.incarnation))
+            let incarnations = || list.iter().flatten().map(|entry| entry.incarnation);
+            let has_begun = |incarnation: u64, before: u64| {
+                let begins = self.begins.iter().find(|(of, with, _)| *of == incarnation && with == list);
+                begins.is_some_and(|&(_, _, at)| at < before)
             };
-            let gone =
-                |incarnation: u64| self.gone.get(&incarnation).is_some_and(|&at| at >= *ready && begins_later(at));
-            self.begun.values().any(|begun| begun == list) && list.iter().flatten().any(|entry| gone(entry.incarnation))
+            let knows = |incarnation, of, before: u64| {
+                incarnation == of || self.heard_begun.get(&(incarnation, of)).is_some_and(|&at| at < before)
+            };
+            let is_lost = |lost: u64| {
+                let at = self.gone.get(&lost).copied().filter(|at| at >= ready);
+                at.is_some_and(|at| !incarnations().all(|other| has_begun(other, at) && knows(other, lost, at)))
+            };
+            self.begun.values().any(|begun| begun == list) && incarnations().any(is_lost)
         };
         assert!(self.ready.iter().any(is_torn), "process {} ended without a reason", self.processes[at].id);
         // The processes that have begun with it hear that it ends, if they can talk.
@@ -622,14 +652,17 @@ impl World {
     /// Whether the whole group runs. Whoever does not was told.
     fn judge(&self) -> bool {
         // Of two processes with one id, one may be connected with no process of the group. It is no part of the group, and
-        // ends when its `start_within` is over.
+        // ends when its `start_within` is over. If it has begun with earlier starts of the others, it ends when it calls the
+        // present ones. Process 0 calls nobody.
         let generation = |at: usize| self.processes[at].begun.map_or(0, |begun| begun.generation);
         let is_in = |connection: &usize| {
             self.connections[*connection].iter().any(|end| self.processes[end.process].begun.is_some())
         };
         let is_alone = |at: usize| !self.processes[at].connections.iter().flatten().any(is_in);
         let is_other = |at: usize| self.runs(self.processes[at].id).into_iter().any(|o| generation(o) > generation(at));
-        let runs = (0..self.processes.len()).filter(|&at| self.processes[at].runs && !(is_alone(at) && is_other(at)));
+        let calls = |at: usize| self.processes[at].begun.is_some() && self.processes[at].id > 0;
+        let is_no_part = |at: usize| is_alone(at) && is_other(at) && !calls(at);
+        let runs = (0..self.processes.len()).filter(|&at| self.processes[at].runs && !is_no_part(at));
         let runs = runs.map(|at| &self.processes[at]);
         let runs: Vec<_> = runs.collect();
         for process in &runs {
@@ -638,6 +671,10 @@ impl World {
         for &(process, _) in &self.owed {
             let Process { id, runs, .. } = self.processes[process];
             assert!(!runs, "process {id} goes on, although a process of its list has ended");
+        }
+        for &(process, lost) in &self.lost {
+            let Process { id, runs, .. } = self.processes[process];
+            assert!(!runs, "process {id} goes on, although process {lost} was started again before it had begun");
         }
         let lists: Vec<_> = runs.iter().map(|process| process.beginning.statement()).collect();
         assert!(lists.windows(2).all(|pair| pair[0] == pair[1]), "two groups");
@@ -654,6 +691,7 @@ struct Totals {
     refused: u64,
     later_generations: u64,
     waits: u64,
+    lost: u64,
 }
 
 #[test]
@@ -672,9 +710,10 @@ fn a_group_begins_once_whatever_happens_before_during_and_after() {
         totals.torn += u64::from(world.torn > 0);
         totals.refused += u64::from(world.refused > 0);
         totals.later_generations += u64::from(world.begun.len() > 1);
+        totals.lost += u64::from(!world.lost.is_empty());
         totals.waits += u64::from(world.processes.iter().any(|process| process.begun.is_some_and(|b| b.wait_ms > 0)));
     }
     eprintln!("{seeds} seeds: {totals:?}");
-    let rarest = [totals.whole, totals.torn, totals.refused, totals.later_generations, totals.waits];
+    let rarest = [totals.whole, totals.torn, totals.refused, totals.later_generations, totals.waits, totals.lost];
     assert!(rarest.into_iter().all(|count| count > seeds / 400), "the faults are too tame: {totals:?}");
 }
