@@ -97,10 +97,12 @@ impl<P: Protocol> Driver<P> {
         }
     }
 
+    /// All processes start before a message of one arrives at another.
     pub fn start(&mut self, start: Start, wires: &Wires, touched: &mut Touched) {
         for at in 0..self.processes.len() {
-            self.step(at, Input::Start(start), wires, touched);
+            self.step_once(at, Input::Start(start), wires, touched);
         }
+        self.receive(wires, touched);
     }
 
     /// A command for the member's own process.

@@ -4,11 +4,13 @@ use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, ALGORITHMS, About, Family, Visitor};
-use baton_protocol::{Group, Protocol, Start};
+use baton_protocol::{Group, Input, Outbox, Picture, ProcessId, Protocol, Start};
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use serde::{Deserialize, Serialize};
 
 use super::Driver;
 use crate::fences::COUNT_MAX;
@@ -124,4 +126,53 @@ async fn a_caller_for_whom_no_fence_is_left_is_refused() {
     let peers = PeerGroup::new(GroupFile::new("raymond", members)).unwrap();
     let fences = registry::visit("raymond", &peers.params(), LastFence(&peers)).unwrap();
     assert_eq!(fences, [Ok(3 << 34 | COUNT_MAX), Err(AcquireError::NoFences), Err(AcquireError::NoFences)]);
+}
+
+/// P0 greets the helper of its member when it starts. The helper counts greetings that come before its own start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Greeter {
+    me: ProcessId,
+    started: bool,
+    early: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+struct Hello;
+
+impl baton_protocol::Message for Hello {
+    fn kind(&self) -> &'static str {
+        "HELLO"
+    }
+}
+
+impl Protocol for Greeter {
+    type Message = Hello;
+    type Timer = Infallible;
+    type Command = Infallible;
+    type Event = Infallible;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Start(_) => {
+                self.started = true;
+                out.multicast((self.me == 0).then_some(3), Hello);
+            }
+            Input::Message { .. } => self.early += u64::from(!self.started),
+            _ => {}
+        }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new().field("early", self.early)
+    }
+}
+
+#[tokio::test]
+async fn all_processes_of_a_member_start_before_they_get_messages_of_each_other() {
+    let group = Group::new(3, 4, |me| Greeter { me, started: false, early: 0 });
+    let (wires, mut touched) = (Wires::new(0, 3, None, usize::MAX), Touched::default());
+    let mut driver = Driver::new(0, &group, [0, 3].into_iter());
+    driver.start(Start::Fresh, &wires, &mut touched);
+    let early: Vec<u64> = driver.processes.iter().map(|process| process.protocol.early).collect();
+    assert_eq!((early, driver.stats.messages), (vec![0, 0], 1));
 }

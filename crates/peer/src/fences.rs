@@ -4,15 +4,14 @@
 //! process that was inside before, so its count is higher. A second beginning of the group has a higher generation. So all
 //! fences of a resource grow, whatever the algorithm is.
 
+use baton_protocol::Fence;
+
 use crate::beginning::GENERATION_MAX;
 
-const COUNT_BITS: u32 = 34;
-
 /// The last count of a generation.
-pub const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+pub const COUNT_MAX: u64 = Fence::COUNT_MAX;
 
-/// Fences are exact in JSON.
-const _: () = assert!((GENERATION_MAX << COUNT_BITS) + COUNT_MAX < 1 << 53);
+const _: () = assert!(GENERATION_MAX == Fence::EPOCH_MAX);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fences {
@@ -34,7 +33,7 @@ impl Fences {
     pub fn next(&mut self, generation: u64) -> Option<u64> {
         let count = (self.count < COUNT_MAX).then(|| self.count + 1)?;
         self.count = count;
-        Some(generation << COUNT_BITS | count)
+        Some(Fence { epoch: generation, count }.number())
     }
 }
 

@@ -15,6 +15,7 @@ pub mod broken;
 pub mod clock;
 pub mod detector;
 pub mod election;
+pub mod fence;
 pub mod mutex;
 pub mod picture;
 pub mod process;
@@ -24,6 +25,7 @@ pub mod registry;
 pub mod roster;
 pub mod topology;
 
+pub use fence::Fence;
 pub use picture::Picture;
 pub use process::*;
 pub use process_set::ProcessSet;

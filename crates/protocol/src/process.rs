@@ -207,14 +207,32 @@ impl<P: Protocol> Outbox<P> {
         self.choices.choose(of)
     }
 
-    /// Steps a protocol that runs inside this one. Both take their choices from the same source. The caller translates
-    /// the returned outputs into its own.
+    /// Steps a protocol that runs inside this one. Both take their choices from the same source. The caller carries out
+    /// the returned outputs, or passes them on with [`map`](Outbox::map).
     pub fn step_inside<Q: Protocol>(&mut self, inside: &mut Q, input: Input<Q>) -> Vec<Output<Q>> {
         let choices = core::mem::replace(&mut self.choices, Choices::scripted(Vec::new()));
         let mut out = Outbox { outputs: Vec::new(), choices };
         inside.step(input, &mut out);
         self.choices = out.choices;
         out.outputs
+    }
+
+    /// Passes on an output of a protocol that runs inside this one. `message` and `timer` translate what it sends and sets.
+    /// Returns the output if it is an event, because the outer protocol decides what its own user hears.
+    pub fn map<Q: Protocol>(
+        &mut self,
+        output: Output<Q>,
+        message: impl FnOnce(Q::Message) -> P::Message,
+        timer: impl FnOnce(Q::Timer) -> P::Timer,
+    ) -> Option<Q::Event> {
+        match output {
+            Output::Send { to, message: sent } => self.send(to, message(sent)),
+            Output::SetTimer { timer: set, after } => self.set_timer_within(timer(set), after),
+            Output::CancelTimer(cancelled) => self.cancel_timer(timer(cancelled)),
+            Output::Event(event) => return Some(event),
+            Output::Stamp(clock) => self.stamp(clock),
+        }
+        None
     }
 
     /// Takes out all outputs, oldest first.

@@ -106,7 +106,7 @@ impl<E: Election> Protocol for Guarded<E> {
         match self {
             Guarded::Free(election) => {
                 for output in step_inside(election, input, out) {
-                    if let Some(event) = pass_on(output, out) {
+                    if let Some(event) = out.map(output, Message::Election, |timer| timer) {
                         out.emit(event);
                     }
                 }
@@ -160,18 +160,6 @@ fn step_inside<E: Election>(
     out.step_inside(election, input)
 }
 
-/// Translates an output of the election inside. Returns it if it is an event.
-fn pass_on<E: Election>(output: Output<E>, out: &mut Outbox<Guarded<E>>) -> Option<Event> {
-    match output {
-        Output::Send { to, message } => out.send(to, Message::Election(message)),
-        Output::SetTimer { timer, after } => out.set_timer_within(timer, after),
-        Output::CancelTimer(timer) => out.cancel_timer(timer),
-        Output::Event(event) => return Some(event),
-        Output::Stamp(stamp) => out.stamp(stamp),
-    }
-    None
-}
-
 impl<E: Election> Member<E> {
     fn step(&mut self, input: Input<Guarded<E>>, out: &mut Outbox<Guarded<E>>) {
         match input {
@@ -190,7 +178,7 @@ impl<E: Election> Member<E> {
         // The election inside does not know the witness.
         if !matches!(input, Input::Suspect(process) | Input::Trust(process) if process >= self.n) {
             for output in step_inside(&mut self.election, input, out) {
-                if let Some(Event::Elected { leader, .. }) = pass_on(output, out) {
+                if let Some(Event::Elected { leader, .. }) = out.map(output, Message::Election, |timer| timer) {
                     self.on_won_inside(leader, out);
                 }
             }

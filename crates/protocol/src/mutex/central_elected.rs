@@ -36,7 +36,7 @@ use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::election::{self, chang_roberts, chang_roberts::ChangRoberts};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Way};
-use crate::{Counter, Input, Outbox, Output, Picture, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 /// Every process is a client; the elected one is also the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -261,13 +261,12 @@ impl CentralElected {
     /// Gives the election its input. If this process is elected, it begins an epoch.
     fn elect(&mut self, input: Input<ChangRoberts>, out: &mut Outbox<Self>) {
         for output in out.step_inside(&mut self.election, input) {
-            match output {
-                Output::Send { to, message } => out.send(to, Message::Election(message)),
-                Output::Event(election::Event::Elected { leader, .. }) if leader == Some(self.me) => {
+            match out.map(output, Message::Election, |never| never) {
+                Some(election::Event::Elected { leader, .. }) if leader == Some(self.me) => {
                     self.begin_epoch(self.epoch.time, out);
                 }
-                Output::Event(_) => self.coordinating = None,
-                Output::SetTimer { .. } | Output::CancelTimer(_) | Output::Stamp(_) => {}
+                Some(_) => self.coordinating = None,
+                None => {}
             }
         }
     }
