@@ -9,6 +9,7 @@ mod forming;
 mod fuzz;
 mod gate;
 mod history;
+mod keep;
 mod kept;
 mod log;
 mod node;

@@ -1,6 +1,6 @@
 //! Data folders that an older version wrote. Reading them loses nothing, and all earlier answers to clients stay true.
 
-mod text;
+pub(super) mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -13,11 +13,11 @@ fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept/format-1")
 }
 
-fn read(name: &str) -> String {
+pub(super) fn read(name: &str) -> String {
     std::fs::read_to_string(kept().join(name)).unwrap()
 }
 
-fn disk_of(folder: &str) -> FakeDisk {
+pub(super) fn disk_of(folder: &str) -> FakeDisk {
     let disk = FakeDisk::default();
     for file in std::fs::read_dir(kept().join(folder)).unwrap() {
         let file = file.unwrap();
