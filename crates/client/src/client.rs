@@ -20,6 +20,7 @@ use crate::error::{CallError, CloseError, ConnectError, call_refused, check_name
 use crate::failures::{Failure, Failures};
 use crate::handle::{SessionBuilder, SessionKey, close_session};
 use crate::listing::{Age, ListLocks, Local, join};
+use crate::one_cluster;
 use crate::servers::{BACKOFF_MAX, Rounds, Servers, is_answer, left, pause};
 
 const CALL_MAX: Duration = Duration::from_secs(10);
@@ -212,7 +213,8 @@ impl Client {
 
     /// Returns the state of the server that answers.
     pub async fn status(&self) -> Result<views::Status, CallError> {
-        let call = |channel| async move { calls(channel).get_status(timely(v1::GetStatusRequest {})).await };
+        let call =
+            |channel| async move { calls(channel).get_status(timely(v1::GetStatusRequest { own: false })).await };
         Ok(self.look(call).await?.into())
     }
 
@@ -247,6 +249,8 @@ impl Client {
         let mut failures = Failures::default();
         for round in 1.. {
             let (channel, turn) = self.channel(&mut failures).await?;
+            let one_cluster = one_cluster::check(&self.servers, turn, &channel, CALL_MAX).await;
+            one_cluster.map_err(|reasons| ConnectError::NoServer { reasons })?;
             let status = match call(self.meant(channel)).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status) => status,

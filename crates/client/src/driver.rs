@@ -19,6 +19,7 @@ use tonic::{Status, Streaming};
 use crate::clock::BootTime;
 use crate::error::OpenError;
 use crate::failures::{Failure, Failures};
+use crate::one_cluster;
 use crate::pin::{By, Pin};
 use crate::servers::{BACKOFF_MAX, Rounds, Servers, pause};
 use crate::session::{
@@ -421,6 +422,7 @@ impl Shared {
     /// Runs one connection from connecting to its end. Returns an error if the server answered nothing.
     async fn connection(&self, turn: usize, attempt: u64) -> Result<(), Failure> {
         let channel = self.connected(turn).await?;
+        self.check_list(turn, &channel).await?;
         let (outgoing, frames) = mpsc::unbounded_channel();
         {
             let mut state = self.state();
@@ -521,6 +523,18 @@ impl Shared {
             state.moves += 1;
         }
         self.tell(&mut state, |session, _| session.set_alternatives(true));
+    }
+
+    /// Fails if the servers that the user named belong to different clusters. Then no server is left to try.
+    async fn check_list(&self, turn: usize, channel: &Channel) -> Result<(), Failure> {
+        let patience = Duration::from_millis(self.ask(|session, _| session.patience_ms()));
+        let Err(refusal) = one_cluster::check(&self.servers, turn, channel, patience).await else { return Ok(()) };
+        let mut state = self.state();
+        state.trying = None;
+        for server in 0..self.servers.count() {
+            state.failures.note(&self.servers, server, Failure::Final(refusal.clone()));
+        }
+        Err(Failure::Final(refusal))
     }
 
     /// Refuses a server of another cluster, before the session hears that it is open.

@@ -50,7 +50,7 @@ impl Failures {
         self.0.len() == servers.count() && (rounds == Rounds::One || self.0.values().all(is_final))
     }
 
-    /// One reason for each server, separated by semicolons.
+    /// One reason for each server, separated by semicolons. A reason of all of them comes once.
     pub(crate) fn reasons(&self, servers: &Servers) -> String {
         let reason = |server| match self.0.get(&server) {
             Some(Failure::Final(reason) | Failure::Passing(reason)) => reason.clone(),
@@ -61,7 +61,9 @@ impl Failures {
             }
             None => format!("{} did not answer in time", servers.address(server)),
         };
-        (0..servers.count()).map(reason).collect::<Vec<_>>().join("; ")
+        let mut reasons: Vec<String> = (0..servers.count()).map(reason).collect();
+        reasons.dedup();
+        reasons.join("; ")
     }
 }
 

@@ -37,6 +37,11 @@ impl Known {
         self.addresses.len()
     }
 
+    /// How many servers the user named. They come first.
+    pub(crate) fn named(&self) -> usize {
+        self.named
+    }
+
     /// The server of a turn, which may be any number.
     pub(crate) fn server(&self, turn: usize) -> usize {
         turn % self.addresses.len()

@@ -84,6 +84,8 @@ mod listing;
 #[cfg(feature = "net")]
 mod members;
 #[cfg(feature = "net")]
+mod one_cluster;
+#[cfg(feature = "net")]
 mod owner;
 #[cfg(feature = "net")]
 mod pin;

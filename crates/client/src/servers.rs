@@ -1,6 +1,7 @@
 //! The list of servers, and how the client connects to one of them.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub(crate) enum Rounds {
 #[derive(Debug)]
 pub(crate) struct Servers {
     known: Mutex<Known>,
+    /// Whether the servers that the user named were asked for their clusters: see [`one_cluster`](crate::one_cluster).
+    is_list_checked: AtomicBool,
 }
 
 impl Servers {
@@ -49,11 +52,28 @@ impl Servers {
         let address = |address: I::Item| endpoint(address.as_ref()).map(|_| address.as_ref().to_owned());
         let addresses: Vec<String> = addresses.into_iter().map(address).collect::<Result<_, _>>()?;
         let known = Mutex::new(Known::new(addresses));
-        if lock(&known).count() == 0 { Err(ConnectError::NoServers) } else { Ok(Servers { known }) }
+        if lock(&known).count() == 0 {
+            Err(ConnectError::NoServers)
+        } else {
+            Ok(Servers { known, is_list_checked: AtomicBool::new(false) })
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
         lock(&self.known).count()
+    }
+
+    /// How many servers the user named. They come first.
+    pub(crate) fn named(&self) -> usize {
+        lock(&self.known).named()
+    }
+
+    pub(crate) fn is_list_checked(&self) -> bool {
+        self.is_list_checked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn list_is_checked(&self) {
+        self.is_list_checked.store(true, Ordering::Relaxed);
     }
 
     /// The cluster to which all servers must belong, if that is known.

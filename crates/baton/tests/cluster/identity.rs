@@ -48,10 +48,40 @@ fn a_command_under_a_lock_stays_in_the_cluster_of_the_lock() {
     let other = nodes.start("other", &free_address(), &free_address(), &[]);
     let servers = format!("{},{}", one.address, other.address);
     let nested = format!("kill -9 {}; exec {BATON} lock -w 2 inner -- echo held", one.pid());
-    let told = complaint(&servers, &["lock", "--ttl", "30", "outer", "--", "sh", "-c", &nested], 69);
+    let told = complaint(
+        &servers,
+        &["lock", "--cluster-id", &one.cluster_id(), "--ttl", "30", "outer", "--", "sh", "-c", &nested],
+        69,
+    );
     let expected = format!("{} belongs to cluster {}, but this client must talk to", other.address, other.cluster_id());
     assert!(told.contains(&expected), "{told}, and not {expected}");
     assert_eq!(other.does(&["locks", "--all", "--json"]).trim(), "[]");
+}
+
+/// While the first server answers, such a list looks well. When it goes away, another client would hold the same lock at
+/// the second one.
+#[test]
+fn a_list_of_unrelated_servers_is_refused_while_they_answer() {
+    let nodes = Nodes::new();
+    let one = nodes.start("one", &free_address(), &free_address(), &[]);
+    let other = nodes.start("other", &free_address(), &free_address(), &[]);
+    let both = format!("{},{}", one.address, other.address);
+    let expected = format!(
+        "the servers belong to different clusters ({} to {}, {} to {}); name the servers of one cluster only",
+        one.address,
+        one.cluster_id(),
+        other.address,
+        other.cluster_id()
+    );
+    let changes: [&[&str]; 4] =
+        [&["lock", "a", "--", "true"], &["lock", "-n", "a"], &["release", "a", "--force"], &["member", "add", "c"]];
+    for args in changes {
+        let told = complaint(&both, args, 69);
+        assert!(told.contains(&expected) && told.lines().count() == 1, "{told}");
+    }
+    for node in [&one, &other] {
+        assert_eq!(node.does(&["locks", "--all", "--json"]).trim(), "[]");
+    }
 }
 
 #[test]

@@ -20,6 +20,8 @@ struct Fake {
     streams: mpsc::UnboundedSender<Stream>,
     listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
     cluster_id: u64,
+    /// What it says of itself; none: it tells no status.
+    role: Option<&'static str>,
 }
 
 pub(crate) struct Stream {
@@ -96,8 +98,17 @@ impl Locks for Fake {
         Ok(Response::new(v1::ForceReleaseResponse { holders }))
     }
 
-    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
-        Err(Status::failed_precondition("not today"))
+    async fn get_status(
+        &self,
+        request: Request<v1::GetStatusRequest>,
+    ) -> Result<Response<v1::GetStatusResponse>, Status> {
+        match self.role.filter(|_| request.get_ref().own) {
+            Some(role) => {
+                let (role, cluster_id) = (role.to_owned(), self.cluster_id);
+                Ok(Response::new(v1::GetStatusResponse { role, cluster_id, ..v1::GetStatusResponse::default() }))
+            }
+            None => Err(Status::failed_precondition("not today")),
+        }
     }
 }
 
@@ -204,11 +215,20 @@ impl Server {
     }
 
     pub(crate) async fn of_cluster(cluster_id: u64) -> Self {
+        Server::with(cluster_id, None).await
+    }
+
+    /// A server that tells its status.
+    pub(crate) async fn as_a(role: &'static str, cluster_id: u64) -> Self {
+        Server::with(cluster_id, Some(role)).await
+    }
+
+    async fn with(cluster_id: u64, role: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, streams) = mpsc::unbounded_channel();
         let listings = Arc::<Mutex<_>>::default();
-        let service = LocksServer::new(Fake { streams: sender, listings: Arc::clone(&listings), cluster_id });
+        let service = LocksServer::new(Fake { streams: sender, listings: Arc::clone(&listings), cluster_id, role });
         let changes = Changes::default();
         let members = MembersServer::new(changes.clone());
         let server = tonic::transport::Server::builder().add_service(service).add_service(members);
@@ -262,7 +282,7 @@ impl Stream {
     pub(crate) async fn opened(&self, open: &v1::Open) {
         let v1::Open { session, ttl_ms, .. } = *open;
         let cluster_id = self.cluster_id;
-        self.say(server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id })).await;
+        self.say(server_frame::Frame::Opened(v1::Opened { session, ttl_ms, cluster_id, closed_ms: 0 })).await;
     }
 
     /// Waits until the client has ended the stream.

@@ -192,3 +192,41 @@ async fn a_session_does_not_go_on_in_another_cluster() {
     stream.grant(40).await;
     assert_eq!(acquires.await.unwrap().unwrap().fence(), Ok(40));
 }
+
+#[tokio::test]
+async fn servers_of_two_clusters_in_one_list_open_no_session() {
+    let (mut one, mut other) = (Server::as_a("leader", 0xa).await, Server::as_a("follower", 0xb).await);
+    let (first, second) = (one.address.to_string(), other.address.to_string());
+    let client = Client::connect([&first, &second]).await.unwrap();
+    let told = format!(
+        "no server opened a session: the servers belong to different clusters ({first} to 000000000000000a, {second} to \
+         000000000000000b); name the servers of one cluster only"
+    );
+    for _ in 0..2 {
+        assert_eq!(client.session().ttl(LONG).open().await.unwrap_err().to_string(), told);
+        assert_eq!(client.session().ttl(LONG).open_once().await.unwrap_err().to_string(), told);
+    }
+    let told = CallError::Connect(ConnectError::NoServer { reasons: told.split_once(": ").unwrap().1.to_owned() });
+    assert_eq!(client.force_release("a", true).await, Err(told.clone()));
+    assert_eq!(client.remove_member("b").await.unwrap_err(), told);
+    assert_eq!(*one.changes.asked.lock().unwrap(), Vec::<String>::new());
+    assert!(one.streams.try_recv().is_err() && other.streams.try_recv().is_err(), "no server saw an Open");
+    // A client that is told its cluster goes on with the right one.
+    let client = client.of_cluster(ClusterId::new(0xa).unwrap());
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    one.stream().await.open().await;
+    opens.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_list_may_name_servers_that_are_away_or_belong_to_no_cluster_yet() {
+    let (mut one, waiting) = (Server::as_a("leader", 0xa).await, Server::as_a("waiting", 0xb).await);
+    let ((silent, _), older, same) =
+        (silent_server().await, Server::start().await, Server::as_a("follower", 0xa).await);
+    let others = [waiting.address, older.address, same.address].map(|address| address.to_string());
+    let list = [one.address.to_string(), "127.0.0.1:1".to_owned(), silent].into_iter().chain(others);
+    let client = Client::connect(list).await.unwrap();
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    one.stream().await.open().await;
+    assert_eq!(opens.await.unwrap().unwrap().cluster_id(), ClusterId::new(0xa));
+}

@@ -89,8 +89,12 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         Ok(Response::new(v1::ForceReleaseResponse { holders }))
     }
 
-    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
-        Ok(Response::new(self.0.status().await.into()))
+    async fn get_status(
+        &self,
+        request: Request<v1::GetStatusRequest>,
+    ) -> Result<Response<v1::GetStatusResponse>, Status> {
+        let status = if request.get_ref().own { self.0.own_status() } else { self.0.status().await };
+        Ok(Response::new(status.into()))
     }
 }
 

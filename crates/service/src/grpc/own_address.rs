@@ -54,7 +54,7 @@ async fn ask(address: &str) -> Result<v1::GetStatusResponse, Status> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"));
     let endpoint = endpoint.map_err(|error| Status::invalid_argument(error.to_string()))?;
     let channel = endpoint.connect().await.map_err(|error| Status::unavailable(error.to_string()))?;
-    Ok(LocksClient::new(channel).get_status(v1::GetStatusRequest {}).await?.into_inner())
+    Ok(LocksClient::new(channel).get_status(v1::GetStatusRequest { own: true }).await?.into_inner())
 }
 
 #[cfg(test)]

@@ -94,7 +94,8 @@ impl<R: Replica> Host<R> {
         Status { cluster: self.cluster().await, ..self.own_status() }
     }
 
-    pub(super) fn own_status(&self) -> Status {
+    /// What this node says about itself.
+    pub fn own_status(&self) -> Status {
         let (node, group) = (self.shell.replica().status(), self.shell.replica().group());
         let counts = self.shell.with_state(State::counts);
         let closed_ms = self.shell.with_state(|state| state.cluster().closed_ms()).unwrap_or(0);

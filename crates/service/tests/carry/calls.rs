@@ -38,7 +38,7 @@ async fn a_local_reading_and_the_status_are_answered_by_the_node_itself() {
     assert_eq!(lock.unwrap().into_inner().age_ms, Some(17));
     let sessions = client.list_sessions(v1::ListSessionsRequest { local: true, ..Default::default() }).await;
     assert_eq!(sessions.unwrap().into_inner().age_ms, Some(17));
-    assert_eq!(client.get_status(v1::GetStatusRequest {}).await.unwrap().into_inner().node, 2);
+    assert_eq!(client.get_status(v1::GetStatusRequest { own: false }).await.unwrap().into_inner().node, 2);
     assert!(leader.saw.try_recv().is_err(), "the leader hears nothing of it");
 }
 

@@ -148,7 +148,7 @@ impl TestServer {
 
     pub async fn status(&self) -> v1::GetStatusResponse {
         let mut locks = self.locks().await;
-        let status = tokio::time::timeout(LONG, locks.get_status(v1::GetStatusRequest {})).await;
+        let status = tokio::time::timeout(LONG, locks.get_status(v1::GetStatusRequest { own: false })).await;
         status.expect("a status").unwrap().into_inner()
     }
 
