@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::nodes::{BATON, Node, Nodes, free_address, leader, run, voters};
+use crate::nodes::{BATON, Node, Nodes, free_address, leader, voters};
 
 fn list(nodes: &[Node]) -> String {
     let entry = |node: &Node| format!("{}={}", node.name, node.peer_address);
