@@ -9,6 +9,7 @@ use std::time::Duration;
 use baton_client::{CallError, CallRefusal};
 use baton_server::backup::{Backup, write};
 use baton_server::raft::{self, Anew, read_stopped};
+use baton_types::name;
 use tempfile::NamedTempFile;
 
 use crate::output::{Failure, Outcome, counted, print, unreadable, unwritable};
@@ -75,13 +76,13 @@ pub fn backup(args: &BackupArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if !overwrite && file.exists() {
-        let message = format!("{} exists; name another file, or add --overwrite", file.display());
+        let message = format!("{} exists; name another file, or add --overwrite", name::path(file));
         return Err(Failure::bad_input(message));
     }
     let mut part = Unfinished::new(file)?;
     match data {
         Some(data) => {
-            let cannot = |error| failed(format!("cannot open the data folder {}: {error}", data.display()));
+            let cannot = |error| failed(format!("cannot open the data folder {}: {error}", name::path(data)));
             let stopped = block_on(async { read_stopped(data).await.map_err(cannot) })?;
             write(stopped.about, &stopped.state, |piece| part.add(&piece))?;
         }
@@ -94,7 +95,7 @@ pub fn backup(args: &BackupArgs) -> Outcome {
         })?,
     }
     let backup = part.finish(*overwrite)?;
-    print(&format!("{}restore it with: baton restore {} --data DIR\n", about(file, &backup), file.display()))?;
+    print(&format!("{}restore it with: baton restore {} --data DIR\n", about(file, &backup), name::path(file)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,7 +105,7 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
     let anew = Anew { fence_from: *fence_from, wait_ms: wait.map(in_ms) };
     let restored = raft::restore(data, &backup, anew).map_err(|error| match error {
         raft::RestoreError::Refused(why) => Failure::bad_input(why),
-        raft::RestoreError::Failed(_) => failed(format!("cannot restore into {}: {error}", data.display())),
+        raft::RestoreError::Failed(_) => failed(format!("cannot restore into {}: {error}", name::path(data))),
     })?;
     let (sessions, _) = backup.counts();
     let waits = match restored.closed_ms {
@@ -114,7 +115,7 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
             duration(ms)
         ),
     };
-    let data = data.display();
+    let data = name::path(data);
     print(&format!(
         "restored {} into {data}\n\
          cluster  {} (new; the backup is of {})\n\
@@ -124,7 +125,7 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
          Stop all servers of the old cluster for good: no wait replaces that.\n\
          Tell clients that name the old cluster (--cluster-id, BATON_CLUSTER) the new id.\n\
          next: baton serve --data {data}\n",
-        file.display(),
+        name::path(file),
         restored.cluster,
         backup.about.cluster,
         restored.fence_from,
@@ -136,7 +137,7 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
 
 fn read(file: &Path) -> Result<Backup, Failure> {
     let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
-    let unsound = |error| Failure::bad_input(format!("cannot use the backup {}: {error}", file.display()));
+    let unsound = |error| Failure::bad_input(format!("cannot use the backup {}: {error}", name::path(file)));
     Backup::read(BufReader::new(opened)).map_err(unsound)
 }
 
@@ -145,7 +146,7 @@ fn about(file: &Path, backup: &Backup) -> String {
     let (sessions, locks) = backup.counts();
     format!(
         "{}: {}, made {} ago\ncluster {}, up to entry {} of term {}; {}, {} in use, last fence {}\n",
-        file.display(),
+        name::path(file),
         size(backup.bytes),
         ago(about.made_ms),
         about.cluster,

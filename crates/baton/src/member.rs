@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use baton_client::{CallError, CallRefusal, Changed, Client, ConnectError, MemberUpdate};
+use baton_client::{CallError, CallRefusal, Changed, ConnectError, MemberUpdate};
 use clap::Subcommand;
 use serde::Serialize;
 
+use crate::cluster::answer::answer;
 use crate::cluster::view::{Cluster, whole};
 use crate::node_args::{address, name};
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown};
@@ -90,10 +91,7 @@ fn member(text: &str) -> Result<String, String> {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let answer = block_on(async {
-        let client = args.server.connect().await?;
-        args.command.carry_out(&client).await.map_err(failed)
-    })?;
+    let answer = block_on(args.command.carry_out(&args.server))?;
     match args.json {
         true => print_json(&answer)?,
         false => print(&args.command.to_text(&answer))?,
@@ -112,9 +110,13 @@ struct Answer {
 }
 
 impl Command {
-    async fn carry_out(&self, client: &Client) -> Result<Answer, CallError> {
-        let Changed { cluster, already } = match self {
-            Command::List => client.members().await.map(|cluster| Changed { cluster, already: None }),
+    async fn carry_out(&self, server: &ServerArgs) -> Result<Answer, Failure> {
+        let client = server.client()?;
+        let changed = match self {
+            Command::List => {
+                let cluster = answer(server).await?.cluster.unwrap_or_default();
+                Ok(Changed { cluster, already: None })
+            }
             Command::Add { name } => client.add_member(name).await,
             Command::Promote { member } => client.promote_member(member).await,
             Command::Remove { member } => client.remove_member(member).await,
@@ -123,7 +125,8 @@ impl Command {
                 let (name, peer_address, client_address) = (name.clone(), peer_address.clone(), address.clone());
                 client.update_member(member, MemberUpdate { name, peer_address, client_address }).await
             }
-        }?;
+        };
+        let Changed { cluster, already } = changed.map_err(failed)?;
         Ok(Answer { cluster: cluster.into(), already })
     }
 

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use baton_types::name;
 pub use baton_types::name::short as shown;
 use serde::Serialize;
 
@@ -32,7 +33,7 @@ impl Failure {
 }
 
 pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    Failure::bad_input(format!("cannot read {}: {error}", path.display()))
+    Failure::bad_input(format!("cannot read {}: {error}", name::path(path)))
 }
 
 /// The message names the error and a remedy that fits it.
@@ -44,7 +45,7 @@ pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
         io::ErrorKind::StorageFull => "free some space, or name a file on another disk",
         _ => "name another file",
     };
-    Failure::bad_input(format!("cannot write {}: {error}; {right}", path.display()))
+    Failure::bad_input(format!("cannot write {}: {error}; {right}", name::path(path)))
 }
 
 /// A file that the command may write at its end. Opening it early reports an unwritable file before the long work.

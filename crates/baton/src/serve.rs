@@ -10,6 +10,7 @@ use std::time::Duration;
 use baton_server::raft::{Anew, Wishes, read_stopped};
 use baton_server::server::{Options, ServeError, Server};
 use baton_types::limits::{ADDRESS, CONNECTIONS_MAX, FENCE_FROM_MAX, ServerLimits, TTL_MS_MAX, TTL_MS_MIN};
+use baton_types::name;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::watch;
 use tracing::warn;
@@ -151,7 +152,7 @@ fn what_may_be_lost(data: &Path) -> Failure {
     let stopped = match block_on(async { read_stopped(data).await.map_err(cannot) }) {
         Ok(stopped) => stopped,
         Err(failure) => {
-            let message = format!("cannot open the data folder {}: {}", data.display(), failure.message);
+            let message = format!("cannot open the data folder {}: {}", name::path(data), failure.message);
             return Failure { message, ..failure };
         }
     };
@@ -250,7 +251,7 @@ fn welcome(server: &Server, options: &Options) -> String {
     };
     let peers = server.peer_address().map_or(String::new(), peer);
     let version = env!("CARGO_PKG_VERSION");
-    let data = options.data.display();
+    let data = name::path(&options.data);
     // The commands use the default address without an option.
     let server = if address.to_string() == ADDRESS { String::new() } else { format!(" --server {address}") };
     let first = format!("baton {version} listens on {address}{peers}, data in {data}\n");

@@ -38,20 +38,20 @@ impl ServerArgs {
     /// Connects to the first server that answers. Tries each server once, so that the user learns at once if none
     /// answers.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        self.connect_to(self.addresses()).await
-    }
-
-    /// The same, with these addresses.
-    pub async fn connect_to(&self, addresses: Vec<String>) -> Result<Client, Failure> {
         let cluster = self.cluster()?;
-        let client = Client::connect_once(addresses, Duration::MAX).await.map_err(not_connected)?;
+        let client = Client::connect_once(self.addresses(), Duration::MAX).await.map_err(not_connected)?;
         Ok(of_cluster(client, cluster))
     }
 
     /// A client that is not connected: its sessions connect by themselves.
     pub fn client(&self) -> Result<Client, Failure> {
+        self.client_to(self.addresses())
+    }
+
+    /// The same, with these addresses.
+    pub fn client_to(&self, addresses: Vec<String>) -> Result<Client, Failure> {
         let cluster = self.cluster()?;
-        Client::lazy(self.addresses()).map_err(not_connected).map(|client| of_cluster(client, cluster))
+        Client::lazy(addresses).map_err(not_connected).map(|client| of_cluster(client, cluster))
     }
 
     /// The cluster that the user has named.

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use baton_types::views;
-
+use crate::cluster::answer::answer;
 use crate::cluster::check::check;
 use crate::cluster::view::{Cluster, role, whole};
 use crate::output::{Failure, Outcome, VIOLATED, folded, print, print_json, shown, table};
-use crate::service_args::{ServerArgs, block_on, no_server};
+use crate::service_args::{ServerArgs, block_on};
 use crate::view::{Group, Peer, Status, duration, size};
 
 /// Show the server's role, log, counts and free space
@@ -38,7 +37,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let ask = || ask(&args.server);
+    let ask = || answer(&args.server);
     if args.check {
         let unwell = |message| Failure { message, status: ExitCode::from(VIOLATED) };
         let status = block_on(async {
@@ -59,34 +58,6 @@ pub fn run(args: &Args) -> Outcome {
         print(&to_text(&status))?
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The status of the first server that answers. A removed node, or one that is cut off, only answers if no other does.
-async fn ask(server: &ServerArgs) -> Result<views::Status, Failure> {
-    let addresses = server.addresses();
-    let mut second_best = None;
-    for address in addresses.iter().filter(|_| addresses.len() > 1) {
-        let Ok(client) = server.connect_to(vec![address.clone()]).await else { continue };
-        match client.status().await {
-            Ok(status) if is_part(&status) => return Ok(status),
-            Ok(status) => drop(second_best.get_or_insert(status)),
-            Err(_) => {}
-        }
-    }
-    match second_best {
-        Some(status) => Ok(status),
-        // If all are silent, the error names them all.
-        None => server.connect().await?.status().await.map_err(no_server),
-    }
-}
-
-/// Whether a node is a member of its cluster, as far as it knows, and knows the leader. A removed node may not know that it
-/// is one, but no leader talks to it.
-fn is_part(status: &views::Status) -> bool {
-    let is_part = |cluster: &views::Cluster| {
-        cluster.leader.is_some() && cluster.members.iter().any(|member| member.id == status.node)
-    };
-    status.cluster.as_ref().is_none_or(is_part)
 }
 
 fn to_text(status: &Status) -> String {
@@ -159,6 +130,8 @@ fn free_space(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_types::views;
+
     use super::*;
 
     #[test]

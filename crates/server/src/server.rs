@@ -12,6 +12,7 @@ use baton_api::v1::locks_server::LocksServer;
 use baton_api::v1::members_server::MembersServer;
 use baton_api::v1::proofs_server::ProofsServer;
 use baton_types::limits::ServerLimits;
+use baton_types::name;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -95,7 +96,7 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("cannot open the data folder {}: {error}{remedy}", .data.display())]
+    #[error("cannot open the data folder {}: {error}{remedy}", name::path(.data))]
     Open {
         data: PathBuf,
         error: OpenError,
@@ -230,7 +231,7 @@ impl<R: Replica> Server<R> {
         let failure = host.shutdown().await;
         match (ended?.or(failure.map(Ended::Failed)), data) {
             (None, _) => Ok(()),
-            (Some(Ended::Failed(what)), Some(data)) => Err(ServeError::Gone { data: data.display().to_string(), what }),
+            (Some(Ended::Failed(what)), Some(data)) => Err(ServeError::Gone { data: name::path(&data), what }),
             (Some(Ended::Failed(why)), None) => Err(ServeError::Failed(why)),
             (Some(Ended::Stopped), _) => Err(ServeError::Stopped),
         }

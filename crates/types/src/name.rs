@@ -4,6 +4,7 @@
 //! backslash. The text alone does not tell which form it is, so [`shown`] returns that, too.
 
 use std::fmt;
+use std::path::Path;
 
 /// The longest name of a lock, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
@@ -88,8 +89,17 @@ const SHOWN_CHARS_MAX: usize = 60;
 /// A user's text for a terminal: on one line, without control characters, and shortened so that it does not crowd out
 /// the rest.
 pub fn short(text: &str) -> String {
+    cut(on_one_line(text))
+}
+
+/// The name of a file for a terminal: on one line, without control characters, at its whole length.
+pub fn path(path: &Path) -> String {
+    on_one_line(&path.to_string_lossy())
+}
+
+fn on_one_line(text: &str) -> String {
     let printable = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    cut(text.chars().map(printable).collect())
+    text.chars().map(printable).collect()
 }
 
 fn cut(mut text: String) -> String {
@@ -128,6 +138,14 @@ mod tests {
         for name in ["deploy", "déploiement", r"a\b", r"a\xff", "tab\tand\nline", ""] {
             assert_eq!(shown(name.as_bytes()), (name.to_owned(), false));
         }
+    }
+
+    #[test]
+    fn the_name_of_a_file_stays_on_its_line() {
+        let told = |name: &str| path(Path::new(name));
+        assert_eq!(told("a b/d\u{e9}p\u{f4}t.backup"), "a b/d\u{e9}p\u{f4}t.backup");
+        assert_eq!(told("a\n\x1b[2J"), r"a\n\u{1b}[2J");
+        assert_eq!(told(&"x".repeat(200)).len(), 200);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `baton cluster`: a cluster of several nodes on this machine.
 
+pub mod answer;
 mod board;
 pub mod check;
 mod local;

@@ -135,6 +135,13 @@ async fn a_lone_node_grows_to_three_and_five_and_back_while_a_lock_is_held() {
                 alone.changes(&["member", "remove", name]);
             }
             alone.until(|cluster| voters(cluster) == ["a", "b"]);
+            // The removed node still counts itself, and comes first on the list.
+            let servers = format!("{},{}", more[1].address, alone.address);
+            for args in [&["member", "list", "--json"][..], &["status", "--json"]] {
+                let told: serde_json::Value = serde_json::from_slice(&run(&servers, args).stdout).unwrap();
+                let cluster = if args[0] == "status" { &told["cluster"] } else { &told };
+                assert_eq!(voters(cluster), ["a", "b"], "{args:?}: {told}");
+            }
             assert_eq!(
                 alone.does(&["member", "remove", "c"]),
                 "no member has the name or id c now; the members are a, b\n"

@@ -250,3 +250,18 @@ fn the_help_of_serve_lists_the_options_of_a_lost_majority_last() {
     assert!(before.contains("--log ") && before.contains("--peer-listen"), "{help}");
     assert!(after.contains("--force-new-cluster") && !after.contains("--log "), "{help}");
 }
+
+#[test]
+fn the_name_of_a_file_with_control_characters_stays_on_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, gone] = ["a\nb\x1b[2J", "gone\n/file"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let server = Server::start();
+    let told = said(server.run(&["backup", &file]));
+    assert_eq!((told.lines().count(), told.contains('\x1b')), (3, false), "{told:?}");
+    for (args, status) in [(&["backup", &file][..], 2), (&["backup", &gone], 2), (&["backup", "--verify", &gone], 2)] {
+        assert!(refused(&server.run(args), status).contains(r"\n"), "{args:?}");
+    }
+    fs::write(&file, "cut").unwrap();
+    let told = refused(&baton(&["restore", &file, "--data", &gone]), 2);
+    assert!(told.contains(r"\n") && !told.contains('\x1b'), "{told:?}");
+}

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use baton_types::cluster_id::ClusterId;
+use baton_types::name;
 
 use super::anew::{Anew, Replayed};
 use super::log::Head;
@@ -75,12 +76,12 @@ pub fn restore(path: &Path, backup: &Backup, anew: Anew) -> Result<Restored, Res
     let is_empty = match fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        Err(error) => return Err(refused(format!("cannot read {}: {error}", path.display()))),
+        Err(error) => return Err(refused(format!("cannot read {}: {error}", name::path(path)))),
     };
     if !is_empty {
         return Err(refused(format!(
             "{} is not empty; name an empty folder, or one that does not exist",
-            path.display()
+            name::path(path)
         )));
     }
     let now_ms = clock::wall_ms();
