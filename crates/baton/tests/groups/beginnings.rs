@@ -107,7 +107,7 @@ async fn lost_file_of_a_member_without_clients() {
     let mut group = Group::prepare("raymond", 3, 1).await;
     // The last member may be a moment behind the others, so it may stop before its wait is over.
     for round in 0..6 {
-        group.members = vec![group.spawn(0, OPTIONS), group.spawn(1, OPTIONS), group.spawn_without_clients(2, OPTIONS)];
+        group.members = vec![group.spawn(0, OPTIONS), group.spawn(1, OPTIONS), group.spawn_without_clients(2)];
         group.complete().await;
         for id in 0..2 {
             let session = group.client(id).await.session().ttl(Duration::from_secs(1)).open().await.unwrap();

@@ -73,9 +73,8 @@ impl Group {
     }
 
     /// Starts a member that serves no clients, but has a file.
-    pub fn spawn_without_clients(&self, id: usize, options: &[&str]) -> Running {
-        let options = [&["--data", self.folder().to_str().unwrap()], options].concat();
-        spawn(self.folder.path(), id, false, &options)
+    pub fn spawn_without_clients(&self, id: usize) -> Running {
+        spawn(self.folder.path(), id, false, &["--data", self.folder().to_str().unwrap()])
     }
 
     /// The folder of the members' files.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::handshake::hello_of;
+use crate::handshake::{LinkError, hello_of};
 
 mod simulated;
 
@@ -111,6 +111,36 @@ fn a_generation_that_others_may_have_begun_is_not_used_again() {
     meet_all(&mut members);
     stabilize(&mut members);
     assert_eq!(agreed(&members), [Some((2, 7)); 3]);
+}
+
+/// The last generation began nowhere, so no client has a lease from it.
+#[test]
+fn a_restart_before_the_beginning_brings_no_wait() {
+    let mut members = members(&[past(4, 7, true); 2]);
+    meet_all(&mut members);
+    for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+        tell(&mut members, from, to);
+    }
+    for member in &mut members {
+        let Some(work) = member.take_work() else { panic!("{member:?}") };
+        member.written(work);
+    }
+    members[1] = Beginning::new(1, 2, Entry { incarnation: 500, past: past(5, 7, true) }, false);
+    meet_all(&mut members);
+    stabilize(&mut members);
+    assert_eq!(agreed(&members), [Some((6, 0)); 2]);
+}
+
+/// A group of an earlier generation meets a member that has begun again without it.
+#[test]
+fn a_member_of_an_earlier_generation_ends_when_it_meets_a_later_one() {
+    let mut members = members(&[past(3, 0, true); 2]);
+    meet_all(&mut members);
+    stabilize(&mut members);
+    let theirs = |generation| Hello { incarnation: 500, generation, ..hello_of(2, 1, 0) };
+    assert_eq!(members[0].judge(&theirs(5)), Err(Refusal::BegunAgain { ours: 4, theirs: 5 }));
+    assert!(matches!(members[0].judge(&theirs(0)), Err(Refusal::Restarted { id: 1, .. })));
+    assert!(LinkError::Refused(Refusal::BegunAgain { ours: 4, theirs: 5 }).ends_membership());
 }
 
 /// A write that is still under way when the group begins could undo the erased mark.
