@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::version::VERSION;
+use super::version::{OLDEST_READ, VERSION};
 
 /// Why a data folder cannot be opened. The caller adds the name of the folder. The content of the folder is unchanged,
 /// and nothing is served from it.
@@ -16,7 +16,7 @@ pub enum OpenError {
     #[error("{0}")]
     Folder(io::Error),
     #[error(
-        "it has data format {found}, written by {}; this is baton {}, which reads formats 1 to {VERSION}: start it with {} \
+        "it has data format {found}, written by {}; this is baton {}, which reads formats {OLDEST_READ} to {VERSION}: start it with {} \
          or a newer version, or restore a backup that this version wrote",
         writer.as_deref().unwrap_or("a newer version"), env!("CARGO_PKG_VERSION"),
         writer.as_deref().unwrap_or("the version that wrote it")
@@ -26,6 +26,14 @@ pub enum OpenError {
         found: u32,
         /// The release that wrote it, if the folder says so.
         writer: Option<String>,
+    },
+    #[error(
+        "it has data format {found}; this is baton {}, which reads formats {OLDEST_READ} to {VERSION}",
+        env!("CARGO_PKG_VERSION")
+    )]
+    TooOld {
+        /// The format of the folder.
+        found: u32,
     },
     /// The checksums do not match, or the content is invalid.
     #[error("{file} is damaged at byte {offset}: {what}")]

@@ -6,7 +6,7 @@ use super::disk::{self, Disk};
 use super::error::OpenError;
 use super::files::Files;
 use super::line;
-use super::version::{Unreadable, VERSION};
+use super::version::{OLDEST_READ, Unreadable, VERSION};
 
 pub(super) const FILE: &str = "FORMAT";
 /// The release in this file appears in the error for a folder of an unknown version. Nothing else depends on it.
@@ -21,7 +21,8 @@ pub(super) fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<u32>, Ope
     let bytes = disk.read(FILE).map_err(OpenError::io("read", FILE))?;
     match decode(&bytes) {
         Some(version) if version > VERSION => Err(newer(disk, version)),
-        Some(version) if version > 0 => Ok(Some(version)),
+        Some(found) if found < OLDEST_READ => Err(OpenError::TooOld { found }),
+        Some(version) => Ok(Some(version)),
         _ => {
             let what = "it does not say which format the folder has".to_owned();
             Err(OpenError::Damaged { file: FILE.to_owned(), offset: 0, what })
@@ -127,11 +128,14 @@ mod tests {
         assert_eq!(read(&disk, &[]).unwrap(), None);
         write(&disk).unwrap();
         assert_eq!(read(&disk, &names).unwrap(), Some(VERSION));
+        disk.put(FILE, encode(2).into_bytes());
+        assert_eq!(read(&disk, &names).unwrap(), Some(2));
         disk.put(FILE, encode(1).into_bytes());
-        assert_eq!(read(&disk, &names).unwrap(), Some(1));
+        let why = read(&disk, &names).unwrap_err().to_string();
+        let this = env!("CARGO_PKG_VERSION");
+        assert_eq!(why, format!("it has data format 1; this is baton {this}, which reads formats 2 to 3"));
 
         disk.put(FILE, encode(VERSION + 1).into_bytes());
-        let this = env!("CARGO_PKG_VERSION");
         for (writer, by, with) in [
             ("baton 9.4.0\n", "baton 9.4.0", "baton 9.4.0"),
             ("baton \0\n", "a newer version", "the version that wrote it"),
@@ -141,12 +145,12 @@ mod tests {
             assert_eq!(
                 read(&disk, &names).unwrap_err().to_string(),
                 format!(
-                    "it has data format 4, written by {by}; this is baton {this}, which reads formats 1 to 3: start it with \
+                    "it has data format 4, written by {by}; this is baton {this}, which reads formats 2 to 3: start it with \
                      {with} or a newer version, or restore a backup that this version wrote"
                 )
             );
         }
-        for wrong in ["", "baton data format 1", "baton data format 2 00000000\n", "hello", &encode(0)] {
+        for wrong in ["", "baton data format 1", "baton data format 2 00000000\n", "hello"] {
             disk.put(FILE, wrong.into());
             assert!(matches!(read(&disk, &names), Err(OpenError::Damaged { .. })), "{wrong:?}");
         }

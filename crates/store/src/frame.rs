@@ -18,7 +18,7 @@
 
 use std::ops::Range;
 
-use super::version::VERSION;
+use super::version::{OLDEST_READ, VERSION};
 
 /// Size of a header. Every frame and every segment begins with two copies of a header.
 pub(super) const HEADER_BYTES: usize = 32;
@@ -187,7 +187,9 @@ impl Fault {
 pub(super) fn decode_header(bytes: &[u8]) -> Result<(Header, u32), Fault> {
     match Header::decode_twice(bytes, 0) {
         Some(Header { kind: Kind::Segment { version }, .. }) if version > VERSION => Err(Fault::Newer { version }),
-        Some(header @ Header { kind: Kind::Segment { version }, .. }) => Ok((header, version)),
+        Some(header @ Header { kind: Kind::Segment { version }, .. }) if version >= OLDEST_READ => {
+            Ok((header, version))
+        }
         _ => Err(Fault::Header),
     }
 }
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_segment_says_which_version_wrote_it_and_a_newer_one_is_not_called_damaged() {
-        for version in 1..=9 {
+        for version in 2..=9 {
             let mut bytes = segment(&[b"one"], false);
             bytes[..2 * HEADER_BYTES].copy_from_slice(&encode_segment(version, 1024, 7, 99));
             // Either copy of the header is enough.

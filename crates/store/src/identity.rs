@@ -1,7 +1,7 @@
 //! The file IDENTITY: the ids of the node and its cluster.
 //!
 //! It contains one line twice, so that a damaged byte is healed. It is written before the first segment of a new
-//! folder. In an older folder it is written before FORMAT gets the new version.
+//! folder.
 
 use super::disk::{self, Disk};
 use super::error::OpenError;
@@ -19,7 +19,7 @@ const NODE_MAX: u64 = (1 << 53) - 1;
 pub struct Identity {
     /// Random, not 0. The id of a cluster is that of the node which begins it.
     pub cluster: u64,
-    /// Random, chosen when the folder is made, from 1 to 2^53 - 1. It is 1 if version 1 made the folder.
+    /// Random, chosen when the folder is made, from 1 to 2^53 - 1.
     pub node: u64,
 }
 
@@ -45,7 +45,7 @@ impl Identity {
     }
 }
 
-/// Reads the identity of a folder of this format. Creates the file in a new folder, and in one of version 1.
+/// Reads the identity of a folder of this format. Creates the file in a new folder.
 pub(super) fn open(
     disk: &dyn Disk,
     format: Option<u32>,
@@ -55,14 +55,10 @@ pub(super) fn open(
 ) -> Result<Identity, OpenError> {
     let (identity, found) = match names.iter().any(|name| name == FILE) {
         true => read(disk).map(|(identity, bytes)| (identity, Some(bytes)))?,
-        false => match format {
-            // The log of such a folder names node 1.
-            Some(1) => (Identity { node: 1, ..Identity::random() }, None),
-            Some(_) => {
-                return Err(OpenError::Missing { what: "the file IDENTITY of the data folder is missing".into() });
-            }
-            None => (Identity::random(), None),
-        },
+        false if format.is_some() => {
+            return Err(OpenError::Missing { what: "the file IDENTITY of the data folder is missing".into() });
+        }
+        false => (Identity::random(), None),
     };
     let text = identity.encode().repeat(2);
     if found.as_deref() != Some(text.as_bytes()) {

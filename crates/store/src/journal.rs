@@ -28,7 +28,7 @@ use super::frame::{HEADER_BYTES, Kind, Segment, encode_frame, frame_bytes};
 use super::open::Store;
 use super::segments::{self, Name, Open, SEAL_BYTES};
 use super::synced::{self, Synced};
-use super::version::{SAME_LAYOUT_SINCE, Unreadable, VERSION};
+use super::version::{Unreadable, VERSION};
 
 /// Payloads in order, on disk.
 ///
@@ -58,10 +58,7 @@ impl Journal {
     ) -> Result<Journal, OpenError> {
         let disk = store.disk.clone();
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
-        let found = Found::read(&*disk, &names, store.format, |version, payload| {
-            assert!(version >= SAME_LAYOUT_SINCE, "`Store::open` has migrated all older segments");
-            visit(payload)
-        })?;
+        let found = Found::read(&*disk, &names, store.format, |_, payload| visit(payload))?;
         if let Some(name) = &found.unfinished {
             disk.remove(name).map_err(OpenError::io("remove", name))?;
         }

@@ -32,7 +32,6 @@ mod open;
 mod remarks;
 mod segments;
 mod snapshot;
-mod snapshot_v1;
 mod snapshots;
 mod synced;
 #[cfg(test)]
@@ -49,7 +48,7 @@ pub use identity::{Identity, adopt};
 pub use journal::{Journal, Removal};
 pub use open::Store;
 pub use snapshots::{ChunkStream, Chunks, Received, Snapshots};
-pub use version::{Unreadable, Upgrade, VERSION};
+pub use version::{OLDEST_READ, Unreadable, Upgrade, VERSION};
 pub use voted::{Cast, Voted};
 
 /// The server refuses new sessions and acquires below this much free space. The rest is for releases and for a

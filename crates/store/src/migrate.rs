@@ -1,4 +1,4 @@
-//! The first start after an upgrade: rewrites the files of an older layout in the current format.
+//! The first start after an upgrade: rewrites the files of older versions in the current format.
 //!
 //! The newest snapshot comes first, then the segments, oldest first, then FORMAT, which [`super::Journal::open`]
 //! writes. Each file is replaced as a whole, and says which version wrote it. So an interrupted start leaves files of
@@ -10,9 +10,9 @@ use super::format;
 use super::found::Found;
 use super::segments::{self, Name};
 use super::snapshots::{self, Snapshots};
-use super::version::{SAME_LAYOUT_SINCE, Upgrade};
+use super::version::Upgrade;
 
-/// Rewrites all files of an older layout. If any of them cannot be read, changes nothing.
+/// Rewrites all files of versions before [`Upgrade::rewrites_before`]. If any of them cannot be read, changes nothing.
 pub(super) fn migrate(
     disk: &dyn Disk,
     names: &[String],
@@ -20,9 +20,10 @@ pub(super) fn migrate(
     snapshots: &Snapshots,
     upgrade: &dyn Upgrade,
 ) -> Result<(), OpenError> {
+    let since = upgrade.rewrites_before();
     let mut older = Vec::new();
     for segment in segments::list(names) {
-        if segment.version(disk)? < SAME_LAYOUT_SINCE {
+        if segment.version(disk)? < since {
             older.push(segment);
         }
     }
@@ -32,7 +33,7 @@ pub(super) fn migrate(
     }
     // Every payload is upgraded here as a test, and once more below. So only one segment at a time is in memory.
     Found::read(disk, names, format, |version, payload| {
-        if version < SAME_LAYOUT_SINCE {
+        if version < since {
             upgrade.frame(version, payload)?;
         }
         Ok(None)

@@ -26,7 +26,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates a data folder. Rewrites files of an older layout in the current format.
+    /// Opens or creates a data folder. Rewrites files of older versions if the upgrade says so.
     pub fn open(disk: Arc<dyn Disk>, upgrade: &dyn Upgrade) -> Result<Store, OpenError> {
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
         let format = format::read(&*disk, &names)?;

@@ -17,8 +17,8 @@ use std::io;
 
 use super::disk::{Disk, DiskFile};
 use super::error::OpenError;
+use super::format;
 use super::version::{Unreadable, VERSION};
-use super::{format, snapshot_v1};
 
 const MAGIC: &[u8; 7] = b"BATSNAP";
 const HEADER_BYTES: usize = 32;
@@ -66,7 +66,6 @@ impl Header {
         let fields = unsealed(bytes, HEADER_BYTES)?;
         let version = match fields.strip_prefix(MAGIC)? {
             [digit @ b'2'..=b'9', ..] => u32::from(digit - b'0'),
-            // Version 1 had another header.
             _ => return None,
         };
         Some(Header { version, nonce: u64_at(fields, 8), chunks: u32_at(fields, 16), bytes: u64_at(fields, 20) })
@@ -168,7 +167,7 @@ fn copy(file: &dyn DiskFile, range: std::ops::Range<u64>, by: u64, crc: u32) -> 
 
 /// The version in the header of a snapshot.
 pub(super) fn version(file: &dyn DiskFile) -> Result<u32, Fault> {
-    if snapshot_v1::recognises(file) { Ok(1) } else { Ok(read_header(file)?.0.version) }
+    Ok(read_header(file)?.0.version)
 }
 
 /// The header, the first byte that is damaged in one of its copies, and the offset of the second copy of the snapshot.

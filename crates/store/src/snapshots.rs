@@ -9,8 +9,8 @@ use super::error::OpenError;
 use super::files::Files;
 use super::format;
 use super::remarks::Remarks;
-use super::version::{SAME_LAYOUT_SINCE, Unreadable, Upgrade};
-use super::{snapshot, snapshot_v1};
+use super::snapshot;
+use super::version::{Unreadable, Upgrade};
 
 const PREFIX: &str = "snapshot-";
 const SUFFIX: &str = ".baton";
@@ -139,16 +139,16 @@ impl Snapshots {
         Ok(())
     }
 
-    /// If the newest snapshot has an older layout, its index and its chunks in the current format.
+    /// If the newest snapshot must be rewritten, its index and its chunks in the current format.
     pub(super) fn upgraded(&self, upgrade: &dyn Upgrade) -> Result<Option<(u64, Chunks)>, OpenError> {
         let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
         let file = self.disk.open(&name).map_err(OpenError::io("read", &name))?;
         let version = snapshot::version(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
-        if version >= SAME_LAYOUT_SINCE {
+        if version >= upgrade.rewrites_before() {
             return Ok(None);
         }
-        let payload = snapshot_v1::read(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
-        let chunks = upgrade.snapshot(1, vec![payload]).map_err(|why| self.unreadable(index, why))?;
+        let (chunks, _) = self.read_copies(&name)?;
+        let chunks = upgrade.snapshot(version, chunks).map_err(|why| self.unreadable(index, why))?;
         Ok(Some((index, chunks)))
     }
 

@@ -26,12 +26,12 @@ impl Numbers {
     fn visit(&mut self, payload: &[u8]) -> Result<Option<Marks>, Unreadable> {
         let Some((version, payload)) = payload.split_first() else { return Ok(None) };
         match (version, payload) {
-            (2, [b'h', released @ ..]) => {
+            (3, [b'h', released @ ..]) => {
                 self.released = self.released.max(number(released));
                 self.last = self.last.max(self.released);
                 Ok(None)
             }
-            (2, payload) => {
+            (3, payload) => {
                 let number = number(&payload[..8]);
                 if self.last != 0 && number != self.last + 1 && self.last != self.released {
                     return Err(Unreadable::Malformed(format!("{number} follows {}", self.last)));
@@ -40,7 +40,7 @@ impl Numbers {
                 self.last = number;
                 Ok(Some(Marks::of(number)))
             }
-            (3.., _) => Err(Unreadable::Newer { version: (*version).into() }),
+            (4.., _) => Err(Unreadable::Newer { version: (*version).into() }),
             _ => Err(Unreadable::Malformed(format!("version {version}"))),
         }
     }
@@ -50,18 +50,18 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().unwrap())
 }
 
-/// A payload of version 2 begins with the byte 2. One of version 1 is the same without this byte.
+/// A payload of version 3 begins with the byte 3. One of version 2 is the same without this byte.
 fn payload(number: u64) -> Vec<u8> {
-    let mut payload = [&[2], &number.to_le_bytes()[..]].concat();
+    let mut payload = [&[3], &number.to_le_bytes()[..]].concat();
     payload.resize(9 + (number as usize * 7) % 50, number as u8);
     payload
 }
 
 fn head(released: u64) -> Vec<u8> {
-    [&b"\x02h"[..], &released.to_le_bytes()].concat()
+    [&b"\x03h"[..], &released.to_le_bytes()].concat()
 }
 
-/// The chunks of a snapshot. In version 1, one payload contains all of them.
+/// The chunks of a snapshot. In version 2, one chunk contains all of them.
 fn chunks(index: u64) -> Chunks {
     vec![b"snapshot ".to_vec(), Vec::new(), payload(index)]
 }
@@ -70,30 +70,52 @@ fn give(chunks: Chunks) -> impl Iterator<Item = std::io::Result<Vec<u8>>> {
     chunks.into_iter().map(Ok)
 }
 
-struct FromOne;
+/// Rewrites the files of the version before the current one.
+struct FromTwo;
 
-impl Upgrade for FromOne {
+impl Upgrade for FromTwo {
+    fn rewrites_before(&self) -> u32 {
+        3
+    }
+
     fn frame(&self, version: u32, payload: &[u8]) -> Result<Vec<u8>, Unreadable> {
-        assert_eq!(version, 1);
+        assert_eq!(version, 2);
         match payload {
             [] => Ok(Vec::new()),
             b"from version 7" => Err(Unreadable::Newer { version: 7 }),
             b"from nobody" => Err(Unreadable::Malformed("it makes no sense".into())),
-            payload => Ok([&[2], payload].concat()),
+            payload => Ok([&[3], payload].concat()),
         }
     }
 
     fn snapshot(&self, version: u32, chunks: Chunks) -> Result<Chunks, Unreadable> {
-        assert_eq!((version, chunks.len()), (1, 1));
+        assert_eq!((version, chunks.len()), (2, 1));
         let malformed = || Unreadable::Malformed("it is no snapshot".into());
         let rest = chunks[0].strip_prefix(b"snapshot ").ok_or_else(malformed)?;
         Ok(vec![b"snapshot ".to_vec(), Vec::new(), rest.to_vec()])
     }
 }
 
+/// Rewrites no file.
+struct KeepsAll;
+
+impl Upgrade for KeepsAll {
+    fn rewrites_before(&self) -> u32 {
+        2
+    }
+
+    fn frame(&self, version: u32, _: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        panic!("a frame of version {version} is rewritten")
+    }
+
+    fn snapshot(&self, version: u32, _: Chunks) -> Result<Chunks, Unreadable> {
+        panic!("a snapshot of version {version} is rewritten")
+    }
+}
+
 fn open(disk: &FakeDisk) -> Result<(Journal, Numbers), OpenError> {
     let mut numbers = Numbers::default();
-    let store = Store::open(Arc::new(disk.clone()), &FromOne)?;
+    let store = Store::open(Arc::new(disk.clone()), &FromTwo)?;
     let journal = Journal::open(&store, SEGMENT_BYTES, |payload| numbers.visit(payload))?;
     Ok((journal, numbers))
 }
@@ -106,12 +128,16 @@ struct Everything {
 }
 
 fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
-    everything_with(disk, &mut Vec::new())
+    everything_by(disk, &FromTwo, &mut Vec::new())
 }
 
 fn everything_with(disk: &FakeDisk, remarks: &mut Vec<String>) -> Result<Everything, OpenError> {
+    everything_by(disk, &FromTwo, remarks)
+}
+
+fn everything_by(disk: &FakeDisk, upgrade: &dyn Upgrade, remarks: &mut Vec<String>) -> Result<Everything, OpenError> {
     let mut numbers = Numbers::default();
-    let store = Store::open(Arc::new(disk.clone()), &FromOne)?;
+    let store = Store::open(Arc::new(disk.clone()), upgrade)?;
     let snapshot = store.snapshots().newest()?;
     Journal::open(&store, SEGMENT_BYTES, |payload| numbers.visit(payload))?;
     *remarks = store.remarks();
@@ -135,7 +161,7 @@ fn work(journal: &mut Journal, numbers: RangeInclusive<u64>, acknowledged: &Atom
 /// A folder with several segments and a snapshot.
 fn filled() -> (FakeDisk, Everything) {
     let disk = FakeDisk::default();
-    let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
+    let store = Store::open(Arc::new(disk.clone()), &FromTwo).unwrap();
     let mut journal = Journal::open(&store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     work(&mut journal, 1..=34, &AtomicUsize::new(0)).unwrap();
     store.snapshots().save(15, &mut give(chunks(15))).unwrap();

@@ -5,9 +5,8 @@ use std::fmt;
 /// The current version of segments, of snapshots and of the folder as a whole.
 pub const VERSION: u32 = 3;
 
-/// Files from this version on have the current layout, and their payloads say their own versions. So the first start
-/// after an upgrade leaves them as they are, and only FORMAT gets the new version.
-pub(super) const SAME_LAYOUT_SINCE: u32 = 2;
+/// The oldest version that is read.
+pub const OLDEST_READ: u32 = 2;
 
 /// Why undamaged bytes cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +37,11 @@ impl fmt::Display for Unreadable {
 ///
 /// The store keeps bytes and does not know their meaning, so its caller implements this.
 pub trait Upgrade {
+    /// The first start after an upgrade rewrites the files of older versions than this one. It leaves later ones as they
+    /// are, because their payloads say their own versions; then only FORMAT gets the new version.
+    fn rewrites_before(&self) -> u32;
     /// Converts a payload of the journal from this version.
     fn frame(&self, version: u32, payload: &[u8]) -> Result<Vec<u8>, Unreadable>;
-    /// Converts the chunks of a snapshot from this version. A snapshot of version 1 had one payload, which is one chunk
-    /// here.
+    /// Converts the chunks of a snapshot from this version.
     fn snapshot(&self, version: u32, chunks: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Unreadable>;
 }

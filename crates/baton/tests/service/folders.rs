@@ -17,12 +17,12 @@ fn refused(data: &Path) -> Output {
 }
 
 fn kept(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/kept/format-1").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/kept/format-3").join(name)
 }
 
-/// The server opens a copy of a folder of format 1. It has all locks, also after a kill.
+/// The server opens a copy of a folder of the version before. It has all locks, also after a kill.
 #[test]
-fn a_server_starts_on_a_folder_of_format_1_and_keeps_it() {
+fn a_server_starts_on_a_folder_of_an_older_version_and_keeps_it() {
     let mut server = Server::start();
     server.kill();
     for file in fs::read_dir(server.data()).unwrap() {

@@ -13,28 +13,27 @@
 //! `since` function return the new version.
 //!
 //! To change what is there: raise [`VERSION`] and [`crate::store::VERSION`]; freeze a copy of the old types in a folder
-//! like [`v1`]; add a function that converts them to the new types; call it from [`record::Record::read`] and
+//! `v3`; add a function that converts them to the new types; call it from [`record::Record::read`] and
 //! [`snapshot`] for that version; and keep a data folder of the old version under `tests/kept`. If old records are
-//! converted only at the start, raise [`OLDEST_READ`], too: then a cluster cannot be upgraded node by node.
+//! converted only at the start, call it from [`FromOlder`] and raise [`OLDEST_READ`]: then a cluster cannot be upgraded node
+//! by node.
 
 pub(crate) mod record;
 pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
-mod v1;
-
-pub(crate) use v1::FromOlder;
 
 use crate::state::Command;
-use crate::store::Unreadable;
+use crate::store::{Unreadable, Upgrade};
 
 /// The newest version of records and snapshots, which is the data format of the folder.
 pub(crate) const VERSION: u8 = 3;
 
 /// The oldest version of records and chunks that this build reads as they are, from its log and from other nodes.
-/// Folders of older versions are converted at the start.
+/// Folders of older versions are converted at the start, by [`FromOlder`].
 pub(crate) const OLDEST_READ: u8 = 2;
 
+const _: () = assert!(OLDEST_READ as u32 >= crate::store::OLDEST_READ, "the store reads all of it");
 const _: () = assert!(VERSION as u32 == crate::store::VERSION, "records say the format of the folder that they are in");
 
 /// The first data format that has this command. A leader proposes a command only if all members read that format.
@@ -43,6 +42,27 @@ pub(crate) fn since(command: &Command) -> u8 {
         Command::Sessions(_) | Command::Request(_) | Command::Locks(_) => 2,
         Command::Cluster(_) => 3,
     }
+}
+
+/// Upgrades each data format before [`OLDEST_READ`] to the current one, for the store. There is none yet.
+pub(crate) struct FromOlder;
+
+impl Upgrade for FromOlder {
+    fn rewrites_before(&self) -> u32 {
+        u32::from(OLDEST_READ)
+    }
+
+    fn frame(&self, version: u32, _: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        Err(never(version))
+    }
+
+    fn snapshot(&self, version: u32, _: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Unreadable> {
+        Err(never(version))
+    }
+}
+
+fn never(version: u32) -> Unreadable {
+    Unreadable::Malformed(format!("data format {version} cannot be upgraded"))
 }
 
 /// Decodes a value. Fails if bytes are left over.

@@ -37,7 +37,7 @@ impl SnapshotMeta {
 
 /// The further chunks of a snapshot of this state. Only one chunk is in memory at a time.
 pub(crate) fn chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
-    pack(state.records())
+    pack_since(state.records(), since)
 }
 
 /// The first data format that has this record.
@@ -46,10 +46,6 @@ fn since(record: &state::Record) -> u8 {
         state::Record::State { .. } | state::Record::Sessions(_) | state::Record::Locks(_) => 2,
         state::Record::Cluster(_) => 3,
     }
-}
-
-pub(super) fn pack(records: impl Iterator<Item = state::Record>) -> impl Iterator<Item = Vec<u8>> {
-    pack_since(records, since)
 }
 
 /// `since` is [`since`], except in tests.

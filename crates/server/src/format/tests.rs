@@ -13,7 +13,6 @@ use crate::state::cluster::{self, Secret};
 use crate::state::locks::{self, Acquire, CancelOutcome, Claim, Delay, LockName, Mode, Past, WaitFor, Want};
 use crate::state::sessions::{self, Kept, Open, SessionRecord};
 use crate::state::{self, Answer, Caller, Command, Entry, Operation, OwnerId, Principal, Request, SessionId, State};
-use crate::store::Upgrade;
 
 /// If this fails, the format has changed: bytes that are on disks now could not be read any more. Do not update the
 /// expected bytes. Undo the change, or raise `VERSION` and keep the old types, as the module documentation of `format`
@@ -353,16 +352,6 @@ fn a_state_is_cut_into_chunks_of_whole_pieces() {
     assert!(chunks.iter().all(|chunk| chunk.len() < (64 << 10) + 200));
     assert!(chunks[..chunks.len() - 1].iter().all(|chunk| chunk.len() >= 64 << 10));
     assert_eq!(snapshot::restore(&chunks).unwrap(), state);
-}
-
-#[test]
-fn there_is_a_way_from_format_1_only() {
-    assert_eq!(FromOlder.frame(1, &[]), Ok(Vec::new()));
-    assert!(matches!(FromOlder.frame(1, &[0xff]), Err(Unreadable::Malformed(_))));
-    assert!(matches!(FromOlder.frame(0, &[]), Err(Unreadable::Malformed(_))));
-    assert!(matches!(FromOlder.frame(4, &[]), Err(Unreadable::Newer { version: 4 })));
-    assert!(matches!(FromOlder.snapshot(1, vec![vec![9, 0, 0, 0, 1]]), Err(Unreadable::Malformed(_))));
-    assert!(matches!(FromOlder.snapshot(4, Vec::new()), Err(Unreadable::Newer { version: 4 })));
 }
 
 #[test]

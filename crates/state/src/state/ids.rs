@@ -5,7 +5,7 @@ use std::fmt;
 use baton_types::limits::SESSION_ID_MAX;
 use serde::{Deserialize, Serialize};
 
-/// The client chooses the number at random: 1 to [`SessionId::MAX`]. Sessions of data format 1 may have any number.
+/// The client chooses the number at random: 1 to [`SessionId::MAX`]. Old sessions may have any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionId(pub u64);
 

@@ -155,8 +155,7 @@ impl State {
     }
 
     /// Counts the commands that began or ended a claim. Such a command raises the revision by one, however many claims
-    /// it began or ended. Not counted: a grant to a waiter, the end of a session without claims, and a revocation. A
-    /// snapshot of data format 1 has revision 1; the entries after it count.
+    /// it began or ended. Not counted: a grant to a waiter, the end of a session without claims, and a revocation.
     pub fn revision(&self) -> u64 {
         self.revision
     }

@@ -5,7 +5,7 @@ use crate::Archive;
 
 /// A journal with these marks, each in a payload of its own that also says how often a mark was written.
 fn written(disk: &FakeDisk, marks: impl IntoIterator<Item = u64>) -> Journal {
-    let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
+    let store = Store::open(Arc::new(disk.clone()), &FromTwo).unwrap();
     let mut journal = Journal::open(&store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     for (count, mark) in marks.into_iter().enumerate() {
         journal.append(&text(mark, count), Some(Marks::of(mark)), Vec::new).unwrap();
@@ -32,7 +32,7 @@ fn the_newest_payload_of_every_mark_is_found() {
     let journal = written(&disk, marks.clone());
     assert!(disk.names().iter().filter(|name| name.starts_with("log-")).count() > 10);
     let reopened = || {
-        let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
+        let store = Store::open(Arc::new(disk.clone()), &FromTwo).unwrap();
         let mark = |payload: &[u8]| std::str::from_utf8(payload).ok()?.split(' ').nth(1)?.parse().ok();
         Journal::open(&store, SEGMENT_BYTES, |payload| Ok(mark(payload).map(Marks::of))).unwrap().archive()
     };

@@ -146,7 +146,7 @@ fn it_is_told_if_nobody_knows_how_far_the_log_was_synced() {
     let unknown =
         "SYNCED was missing or unreadable in the data folder: a loss of the last entries would not have been noticed";
     let (disk, expected) = filled();
-    let remarks = || Store::open(Arc::new(disk.clone()), &FromOne).unwrap().remarks();
+    let remarks = || Store::open(Arc::new(disk.clone()), &FromTwo).unwrap().remarks();
     assert_eq!(remarks(), Vec::<String>::new());
     disk.put("SYNCED", vec![0; 8192]);
     assert_eq!(remarks(), [unknown]);
@@ -155,11 +155,11 @@ fn it_is_told_if_nobody_knows_how_far_the_log_was_synced() {
     assert_eq!(everything(&disk).unwrap(), expected);
     assert_eq!(remarks(), Vec::<String>::new());
     // A new folder has no remarks yet.
-    assert!(Store::open(Arc::new(FakeDisk::default()), &FromOne).unwrap().remarks().is_empty());
+    assert!(Store::open(Arc::new(FakeDisk::default()), &FromTwo).unwrap().remarks().is_empty());
 }
 
 fn running(disk: Arc<dyn Disk>) -> (Store, Journal) {
-    let store = Store::open(disk, &FromOne).unwrap();
+    let store = Store::open(disk, &FromTwo).unwrap();
     let mut journal = Journal::open(&store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     work(&mut journal, 1..=34, &AtomicUsize::new(0)).unwrap();
     store.snapshots().save(15, &mut give(chunks(15))).unwrap();
@@ -172,7 +172,7 @@ fn a_file_that_is_removed_or_changed_under_a_running_server_is_noticed() {
     let disk = Arc::new(Folder::open(folder.path()).unwrap());
     let (made, _journal) = running(disk.clone());
     // One store that created the files, and one that found them.
-    let found = Store::open(disk.clone(), &FromOne).unwrap();
+    let found = Store::open(disk.clone(), &FromTwo).unwrap();
     Journal::open(&found, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     let mut names = disk.list().unwrap();
     names.retain(|name| name != "LOCK" && name != "WRITER");

@@ -62,7 +62,7 @@ fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
 #[test]
 fn each_append_is_one_write_and_one_sync_and_one_write_that_is_not_synced() {
     let disk = FakeDisk::default();
-    let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
+    let store = Store::open(Arc::new(disk.clone()), &FromTwo).unwrap();
     let mut journal = Journal::open(&store, 1 << 20, |_| Ok(None)).unwrap();
     let operations = operations(&disk);
     journal.append(b"one", Some(Marks::of(1)), Vec::new).unwrap();
@@ -80,7 +80,7 @@ fn each_append_is_one_write_and_one_sync_and_one_write_that_is_not_synced() {
 /// A folder whose process was killed after it had acknowledged all numbers up to `last`.
 fn killed(segment_bytes: usize, last: u64) -> FakeDisk {
     let disk = FakeDisk::default();
-    let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
+    let store = Store::open(Arc::new(disk.clone()), &FromTwo).unwrap();
     let mut journal = Journal::open(&store, segment_bytes, |_| Ok(None)).unwrap();
     work(&mut journal, 1..=last, &AtomicUsize::new(0)).unwrap();
     disk

@@ -12,7 +12,6 @@ mod history;
 mod kept;
 mod log;
 mod node;
-mod older;
 mod on_disk;
 mod refusals;
 mod rounds;
@@ -48,9 +47,9 @@ use crate::store::fake::FakeDisk;
 use crate::store::{Disk, Identity, OpenError};
 
 fn options() -> Options {
-    // A fatal error or an unexpected warning fails the test.
+    // A fatal error or a warning fails the test.
     let fatal: Fatal = Arc::new(|why| panic!("{why}"));
-    let warn: Warn = Arc::new(|what| assert!(what.starts_with("the data folder had data format 1"), "{what}"));
+    let warn: Warn = Arc::new(|what| panic!("{what}"));
     Options { segment_bytes: 1024, snapshot_after_bytes: 4096, fatal, warn, ..Options::default() }
 }
 

@@ -261,7 +261,7 @@ fn an_open_that_makes_no_sense_is_told_so() {
         assert_eq!(end_reason(&node.said()), EndReason::Invalid);
         assert_eq!(node.proposed, []);
     }
-    // A session of data format 1 may have any number.
+    // A session that exists may have any number.
     let mut node = Node::new();
     node.stream(1);
     node.hears(1, ToServer::Open(Open { session: 1 << 63, ..resume(9, 1) }));

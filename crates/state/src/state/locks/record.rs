@@ -30,7 +30,7 @@ pub enum Record {
         /// The oldest first.
         history: Vec<Past>,
         /// The fence of a claim that shared the lock and has left, if it may be higher than the fences of the remaining
-        /// holders. None in data format 1.
+        /// holders.
         left_fence: Option<NonZeroU64>,
     },
     Claim(Claim),

@@ -44,7 +44,7 @@ pub struct Acquire {
     pub wants: Wants,
     /// Deadlocks are detected among owners. A session may have several.
     pub owner: OwnerId,
-    /// The owner on whose behalf this owner acts, if any. The parent waits for this owner. None in data format 1.
+    /// The owner on whose behalf this owner acts, if any. The parent waits for this owner.
     pub parent: Option<OwnerId>,
     /// 0: does not wait. None: waits without a limit.
     pub timeout_ms: Option<u64>,
@@ -144,7 +144,7 @@ pub enum Refusal {
     Deadlock(Vec<WaitFor>),
     #[error("{} is in use with {}, and the request {}", in_words(.lock.as_ref()), permits(*has), asks(*says))]
     PermitsDiffer {
-        /// The lock in question; not known in data format 1.
+        /// The lock in question; none in old answers.
         lock: Option<LockName>,
         /// The permits of the lock now.
         has: u32,

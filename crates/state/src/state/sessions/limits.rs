@@ -44,7 +44,7 @@ pub enum Invalid {
     SeenNotEarlier { number: RequestNumber, seen: RequestNumber },
 }
 
-/// Only the front end checks this: sessions of data format 1 may have any id.
+/// Only the front end checks this: old sessions may have any id.
 pub fn check_new_id(SessionId(id): SessionId) -> Result<(), Invalid> {
     if (1..=SessionId::MAX).contains(&id) { Ok(()) } else { Err(Invalid::SessionId { id }) }
 }

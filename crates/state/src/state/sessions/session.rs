@@ -31,8 +31,8 @@ pub struct Session {
 /// What the state keeps of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The fingerprint of the operation. None if it is not known: the request has not arrived yet, or came with data
-    /// format 1.
+    /// The fingerprint of the operation. None if it is not known: the request has not arrived yet, or is very
+    /// old.
     pub fingerprint: Option<u64>,
     /// None while the request waits.
     pub answer: Option<Answer>,

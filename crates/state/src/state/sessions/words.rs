@@ -29,7 +29,7 @@ pub struct Open {
     pub pid: u32,
     /// If true, only an existing session is resumed, and none begins.
     pub resume: bool,
-    /// SHA-256 of a secret that only the client knows. None in data format 1.
+    /// SHA-256 of a secret that only the client knows.
     pub secret_hash: Option<[u8; 32]>,
     pub caller: Caller,
 }

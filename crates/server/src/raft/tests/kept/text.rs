@@ -1,5 +1,5 @@
-//! Prints a state as text for the kept folders: see `tests/kept/format-1/README.md`. The text is the same as that of
-//! `keep_folder.rs.txt` there, which the old version ran to write the expected texts.
+//! Prints a state as text for the kept folders: see `tests/kept/format-3/README.md`. The text is the same as the old
+//! version printed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -87,9 +87,9 @@ pub fn answers(state: &State, requests: &str) -> String {
     let mut ask = |what: String, command: Command| {
         let mut outcome = Outcome::default();
         state.clone().apply(1_000_000, state.now_ms(), &command, &mut outcome);
-        // The old version did not report which holders a Force hit.
-        let is_new = |effect: &&Effect| matches!(effect, Effect::Locks(locks::Effect::Forced { .. }));
-        let effects: Vec<String> = outcome.effects.iter().filter(|effect| !is_new(effect)).map(effect).collect();
+        // The texts do not say which holders a Force hit.
+        let is_forced = |effect: &&Effect| matches!(effect, Effect::Locks(locks::Effect::Forced { .. }));
+        let effects: Vec<String> = outcome.effects.iter().filter(|effect| !is_forced(effect)).map(effect).collect();
         let effects = if effects.is_empty() { "nothing".to_owned() } else { effects.join("; ") };
         writeln!(out, "{what}: {effects}").unwrap();
     };
@@ -142,7 +142,7 @@ fn request(session: SessionId, number: u64, operation: Operation) -> Command {
     Command::Request(Request { session, number, seen: 0, missing: Vec::new(), caller: Caller::default(), operation })
 }
 
-/// An effect as the old version's `{:?}` printed it. All names are the same, but some types have moved to modules.
+/// An effect in the words of the texts: without the modules that some types are in.
 fn effect(effect: &Effect) -> String {
     match effect {
         Effect::Answer { session, number, answer } => {
