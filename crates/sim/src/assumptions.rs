@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use baton_protocol::registry::{About, Assumes, Crashes, Family, Survivors};
+use baton_protocol::registry::{About, Assumes, Crashes, Family, Overlap, Survivors};
 use baton_protocol::{Group, ProcessId, Ticks};
 
 use crate::app::mutex::StoreKind;
@@ -35,6 +35,10 @@ pub fn check_ranges(options: &Options) -> Result<(), RunError> {
     if !(0.0..=0.5).contains(&options.drift) {
         let right = "a clock is off by at most one half, which is 0.5";
         return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
+    }
+    if !(0.0..=1e6).contains(&options.detector_spread) {
+        let right = "it must be from 0 to 1,000,000 T";
+        return Err(RunError::OutOfRange { what: "--detector-spread", value: options.detector_spread, right });
     }
     if options.workload.entries == 0 {
         return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
@@ -113,6 +117,7 @@ pub fn check<P>(
     if options.no_detector {
         check_detector(about, &options.faults)?;
     }
+    check_spread(about, &options.faults, options.detector_spread)?;
     if let Some(detection) = detection {
         check_reports(about, &options.faults, group.processes, detection)?;
     }
@@ -126,6 +131,17 @@ fn check_detector(about: &'static About, faults: &[Fault]) -> Result<(), RunErro
     let begins_with_a_crash = about.family == Family::Election && faults.is_empty();
     if about.assumes.crashes.must_be_reported() && (begins_with_a_crash || faults.iter().any(is_reported)) {
         return Err(refusal(about, "that a failure detector reports every crash", "there is none".into()));
+    }
+    Ok(())
+}
+
+/// Refuses detectors that report at different times, where a recovered process must learn of each change no later than
+/// the others.
+pub fn check_spread(about: &'static About, faults: &[Fault], spread: f64) -> Result<(), RunError> {
+    let recovers = |fault: &Fault| matches!(fault.kind, FaultKind::Recover { .. });
+    if spread > 0.0 && about.assumes.overlap == Overlap::SameOrder && faults.iter().any(recovers) {
+        let assumes = "that a recovered process learns of each change no later than the others";
+        return Err(refusal(about, assumes, format!("its detector may report up to {spread} T later")));
     }
     Ok(())
 }

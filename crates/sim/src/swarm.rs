@@ -251,12 +251,13 @@ impl Swarm<'_> {
     /// Whether `more` faults may strike after the faults that the user wrote and the faults that were `drawn` before.
     fn fits(&self, drawn: &[Fault], more: &[Fault]) -> bool {
         let all = [&self.options.faults, drawn, more].concat();
-        let detection = 2 * self.options.params.delay_max;
+        let detection = 2 * self.options.params.delay_max + ticks(self.options.detector_spread);
         let enough_live =
             self.size.survivors.as_ref().is_none_or(|survivors| {
                 all.is_empty() || assumptions::check_living(self.about, &all, survivors).is_ok()
             });
         let told = assumptions::check_reports(self.about, &all, self.size.processes, detection).is_ok();
-        self.free() || (enough_live && told)
+        let in_order = assumptions::check_spread(self.about, &all, self.options.detector_spread).is_ok();
+        self.free() || (enough_live && told && in_order)
     }
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::app::Application;
 use crate::clocks::Clocks;
-use crate::detector::Detector;
+use crate::detector::{Delays, Detector};
 use crate::faults::{Cut, Fault, FaultKind};
 use crate::metrics::Messages;
 use crate::network::{Links, Network};
@@ -34,7 +34,7 @@ pub struct Setup {
     pub network: Network,
     pub faults: Vec<Fault>,
     /// How long after a crash, a recovery, a partition or its healing the other processes learn of it. None: never.
-    pub detection: Option<Ticks>,
+    pub detection: Option<Delays>,
     /// The local clock of each process.
     pub clocks: Clocks,
     /// The seed of all random numbers.
@@ -137,7 +137,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             timers: FxHashMap::default(),
             settings: 0,
             cut: Vec::new(),
-            detector: Detector::new(setup.detection),
+            detector: Detector::new(setup.detection, setup.seed),
             clocks: setup.clocks,
             sent: 0,
             deliveries: 0,

@@ -266,11 +266,11 @@ impl<P: Protocol, X> Wire<P, X> {
             for peer in peers.clone().filter(|&peer| peer != process) {
                 let heard = self.is_up(peer) && !self.is_cut(peer, process);
                 if self.is_up(process)
-                    && let Some(after) = self.detector.see(process, peer, heard)
+                    && let Some(at) = self.detector.see(self.now, process, peer, heard)
                 {
                     let suspect = Scheduled::Suspect { process, peer };
                     let report = if heard { Scheduled::Trust { process, peer } } else { suspect };
-                    self.queue.insert(self.now + after, Class::Timer, report);
+                    self.queue.insert(at, Class::Timer, report);
                 }
             }
         }
