@@ -88,7 +88,7 @@ pub struct Args {
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How often a member says what it waits for, if that changes, until the group begins.
-const AWAITED_EVERY: Duration = Duration::from_secs(1);
+const AWAITED_EVERY: Duration = Duration::from_secs(2);
 
 /// The TTL of a client that names none.
 const TTL_DEFAULT: Duration = Duration::from_secs(10);
@@ -141,7 +141,7 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
     let data = args.data(group)?;
     let target = args.trace.as_deref().map(Target::open).transpose()?;
     let (warnings, printer) = print_warnings();
-    let awaited = watch::Sender::new(Awaited::default());
+    let awaited = watch::Sender::new(Awaited::all(group, args.id));
     let (log, tell) = (awaited.subscribe(), awaited.subscribe());
     let options = Options { data, awaited: Some(awaited), ..args.options(warnings) };
     let joined = tokio::select! {
