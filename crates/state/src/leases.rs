@@ -224,11 +224,6 @@ impl Leases {
         Some(if lease.condemned { 0 } else { left_ms })
     }
 
-    /// How long the lock stays closed, at most. For listings.
-    pub fn opens_in(&self, lock: &LockName, now_ms: u64) -> Option<u64> {
-        Some(self.delays.get(lock)?.deadline_ms.unwrap_or(0).saturating_sub(now_ms))
-    }
-
     /// Starts the lease with its full TTL, unless the session is condemned. Returns false if it is.
     fn opened(&mut self, now_ms: u64, session: SessionId, ttl_ms: u64) -> bool {
         if self.sessions.get(&session).is_some_and(|lease| lease.condemned) {

@@ -63,7 +63,7 @@ pub use governing::Wishes;
 pub use log_store::{Fatal, Warn, complain, end_process};
 pub use machine::OnApply;
 pub use members::Member;
-pub use node::{Node, Pending, ProposeError, ReadError};
+pub use node::{Node, ReadError};
 pub use options::{Beginning, Options, Timing};
 pub use peers::{Hello, LinkError, Listener, NodeStatus, Refusal, Simulated, Stream, Tcp, Transport};
 pub use receipt::OnLost;

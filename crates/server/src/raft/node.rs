@@ -1,20 +1,18 @@
 //! A node of the group: the interface of `raft` to the host.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use baton_runtime::{Instant, JoinSet};
-use futures::FutureExt;
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::ClientWriteError;
-use openraft::raft::ClientWriteResult;
 use openraft::{Config, Raft, ServerState, SnapshotPolicy};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::coop::unconstrained;
 use tracing::info;
 
@@ -25,7 +23,7 @@ use super::group::{Group, confirmed, in_words, name};
 use super::history::History;
 use super::listed::check_data;
 use super::log_reader::Evictor;
-use super::log_store::{APPEND_BYTES_MAX, LogStore};
+use super::log_store::LogStore;
 use super::machine::{Machine, Shared};
 use super::options::{Beginning, Options, Timing};
 use super::peers::{self, APPEND_ENTRIES_MAX, Confirmed, Door, Guard, NodeStatus, Peers};
@@ -33,7 +31,7 @@ use super::receipt::{OnLost, Receipt};
 use super::retention::Retention;
 use super::rounds::Rounds;
 use super::snapshot::Kept;
-use super::types::{Applied, Encoded, LogId, TypeConfig};
+use super::types::{Encoded, LogId, TypeConfig};
 use super::votes::Votes;
 use super::{copies, leadership, records, space};
 use crate::format::record::NodeRecord;
@@ -41,31 +39,6 @@ use crate::format::{self, FromOlder};
 use crate::replica::{Leadership, Role, Status};
 use crate::state::{Command, Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store, adopt, refuse_unfinished};
-
-/// Why an entry is not applied, or may not be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProposeError {
-    /// The entry is not in the log.
-    #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
-    NotLeader {
-        /// The node that leads, if this node knows it.
-        leader: Option<u64>,
-    },
-    /// The entry may be applied already, or may be applied later.
-    #[error("the leader changed; the entry may or may not be in the log")]
-    Unknown,
-    /// The entry is not in the log.
-    #[error(
-        "a member reads data formats up to {format} only, and the entry needs {since}; upgrade all members, or remove those \
-         that are gone"
-    )]
-    NewFormat { since: u8, format: u8 },
-    #[error("the entry has {bytes} bytes; at most {limit} are allowed")]
-    TooLarge { bytes: usize, limit: usize },
-    /// The entry may be in the log.
-    #[error("the node is stopped")]
-    Stopped,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -78,23 +51,6 @@ pub enum ReadError {
     NoQuorum,
     #[error("the node is stopped")]
     Stopped,
-}
-
-/// Resolves when a proposed entry is applied or refused.
-#[derive(Debug)]
-pub struct Pending(oneshot::Receiver<ClientWriteResult<TypeConfig>>);
-
-impl Future for Pending {
-    type Output = Result<Applied, ProposeError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.0.poll_unpin(cx)) {
-            Ok(Ok(response)) => Ok(response.data),
-            Ok(Err(ClientWriteError::ForwardToLeader(to))) => Err(ProposeError::NotLeader { leader: to.leader_id }),
-            Ok(Err(_)) => Err(ProposeError::Unknown),
-            Err(_) => Err(ProposeError::Stopped),
-        })
-    }
 }
 
 /// A running node.
@@ -285,24 +241,6 @@ impl Node {
         })
     }
 
-    /// Proposes an entry. The returned future resolves when the entry is applied or refused. Entries are in the log in
-    /// the order of these calls, and no call waits for an earlier entry. The call itself waits only for a place in
-    /// openraft's queue, which is free unless tens of thousands of entries wait.
-    pub async fn propose(&self, entry: Entry) -> Result<Pending, ProposeError> {
-        if let Some((since, format)) = self.needs_newer(&entry) {
-            return Err(ProposeError::NewFormat { since, format });
-        }
-        let entry = Encoded::from(entry);
-        let bytes = entry.bytes();
-        if bytes > APPEND_BYTES_MAX {
-            return Err(ProposeError::TooLarge { bytes, limit: APPEND_BYTES_MAX });
-        }
-        let (sender, receiver) = oneshot::channel();
-        let written = self.raft.write(entry).responder(Receipt::Waits(sender)).await;
-        written.map_err(|_| ProposeError::Stopped)?;
-        Ok(Pending(receiver))
-    }
-
     /// Submits an entry to the log of this term, without waiting. Entries are in the log in the order of these calls,
     /// which must not overlap. [`Options::on_apply`] is called when the entry is applied. [`Options::on_lost`] is
     /// called if the entry may never be applied.
@@ -311,14 +249,14 @@ impl Node {
     pub fn submit(&self, term: u64, entry: Entry) {
         let is_lead = entry.commands.iter().any(Command::is_lead);
         let entry = if is_lead { self.governing.before_lead(entry, || self.format()) } else { entry };
-        if self.needs_newer(&entry).is_some() {
+        if self.needs_newer(&entry) {
             let lost = self.on_lost.clone();
             // The caller holds locks that `on_lost` may need.
             self.submit_later(Box::pin(async move { lost(term, is_lead) }));
             return;
         }
         let (raft, entry) = (self.raft.clone(), Encoded::from(entry));
-        let receipt = Receipt::Lost { term, is_lead, lost: self.on_lost.clone() };
+        let receipt = Receipt { term, is_lead, lost: self.on_lost.clone(), result: PhantomData };
         let mut submission: Submission = Box::pin(unconstrained(async move {
             let leader = LogId::new_term_index(term, 0).leader_id;
             // An error means that openraft has stopped. Then no caller waits for the result of this entry.
@@ -343,14 +281,11 @@ impl Node {
         let _ = self.overflow.send(submission);
     }
 
-    /// The data format that the entry needs, and the newest that all members read, if that is older.
-    fn needs_newer(&self, entry: &Entry) -> Option<(u8, u8)> {
-        let since = entry.commands.iter().map(format::since).max()?;
-        // Every member reads what is as old as this, so this is the usual case.
-        if since <= self.group.peers.formats().0 {
-            return None;
-        }
-        Some((since, self.format())).filter(|(since, format)| since > format)
+    /// Whether a member cannot read the entry yet.
+    fn needs_newer(&self, entry: &Entry) -> bool {
+        let Some(since) = entry.commands.iter().map(format::since).max() else { return false };
+        // Every member reads what is as old as the oldest format, so this is the usual case.
+        since > self.group.peers.formats().0 && since > self.format()
     }
 
     /// Shows the current state of this node to `look`. No entry is applied meanwhile, so `look` must be short.

@@ -54,11 +54,6 @@ impl MutexJudge {
         self.waiting.contains(&process)
     }
 
-    /// The processes that have requested and were not granted yet.
-    pub fn who_waits(&self) -> impl Iterator<Item = ProcessId> {
-        self.waiting.iter().copied()
-    }
-
     /// Number of processes that have requested and were not granted yet.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

@@ -24,7 +24,7 @@ async fn used() -> FakeDisk {
     let node = start(&disk).await;
     let found = cluster::Command::Found { secret: cluster::Secret([1; 32]), max_ttl_ms: 20_000 };
     for entry in [entry_of(found), open_session(7), acquire(7, 1, "lock")] {
-        node.propose(entry).await.unwrap().await.unwrap();
+        node.propose(entry).await.unwrap();
     }
     assert_eq!((node.state().last_fence(), node.state().cluster().max_ttl_ms()), (1, 20_000));
     node.shutdown().await;
@@ -81,7 +81,7 @@ async fn a_restored_folder_is_another_cluster_that_grants_higher_fences_after_th
     assert!(node.status().term > backup.about.term && node.status().applied > backup.about.index);
     let waited = |from_ms, to_ms| entry_of(cluster::Command::Waited { from_ms, to_ms });
     for entry in [open_session(8), acquire(8, 1, "lock"), waited(20_000, 9_000)] {
-        node.propose(entry).await.unwrap().await.unwrap();
+        node.propose(entry).await.unwrap();
     }
     assert_eq!(node.state().counts().holders, 0);
     node.shutdown().await;
@@ -89,7 +89,7 @@ async fn a_restored_folder_is_another_cluster_that_grants_higher_fences_after_th
     // A restart repeats nothing, and forgets nothing.
     let node = start(&disk).await;
     assert_eq!((node.state().cluster().closed_ms(), node.state().counts().waiters), (Some(9_000), 1));
-    node.propose(waited(9_000, 0)).await.unwrap().await.unwrap();
+    node.propose(waited(9_000, 0)).await.unwrap();
     assert_eq!((node.state().last_fence(), node.state().counts().holders), (first, 1));
     node.shutdown().await;
 }

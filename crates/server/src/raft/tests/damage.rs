@@ -22,10 +22,7 @@ async fn fill_large(nodes: &[&Node], sessions: Range<u64>) {
     for session in sessions {
         let entry = open_labelled(session, "x".repeat(1000));
         // The leadership may change.
-        while match nodes[leader(nodes).await].propose(entry.clone()).await {
-            Ok(pending) => pending.await.is_err(),
-            Err(_) => true,
-        } {
+        while nodes[leader(nodes).await].propose(entry.clone()).await.is_err() {
             sleep(MOMENT).await;
         }
     }

@@ -13,6 +13,7 @@ mod kept;
 mod log;
 mod node;
 mod on_disk;
+mod proposals;
 mod refusals;
 mod rounds;
 mod simulated;
@@ -123,7 +124,7 @@ async fn leads(node: &Node) -> u64 {
     let now = *leadership.wait_for(|now| matches!(now, Leadership::Leads { .. })).await.unwrap();
     let Leadership::Leads { term } = now else { unreachable!("waited for") };
     if node.state().term() < term {
-        node.propose(entry_of(sessions::Command::Lead { term })).await.unwrap().await.unwrap();
+        node.propose(entry_of(sessions::Command::Lead { term })).await.unwrap();
     }
     term
 }

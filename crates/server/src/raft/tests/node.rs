@@ -35,10 +35,10 @@ async fn what_is_proposed_during_a_sync_is_written_with_one_sync() {
         }
         Ok(())
     });
-    let mut pending = vec![node.propose(open_session(1)).await.unwrap()];
+    let mut pending = vec![node.propose(open_session(1))];
     entered.recv().unwrap();
     for session in 2..=100 {
-        pending.push(node.propose(open_session(session)).await.unwrap());
+        pending.push(node.propose(open_session(session)));
     }
     go_on.send(()).unwrap();
     for pending in pending {
@@ -59,8 +59,8 @@ async fn a_group_of_one_leads_applies_and_answers_in_order() {
     assert_eq!(leads(&node).await, 1);
     let mut pending = Vec::new();
     for session in 1..=20 {
-        pending.push(node.propose(open_session(session)).await.unwrap());
-        pending.push(node.propose(acquire(session, 1, "lock")).await.unwrap());
+        pending.push(node.propose(open_session(session)));
+        pending.push(node.propose(acquire(session, 1, "lock")));
     }
     let mut indices = Vec::new();
     for pending in pending {
@@ -81,14 +81,6 @@ async fn a_group_of_one_leads_applies_and_answers_in_order() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_too_large_is_refused() {
-    let node = start(&FakeDisk::default()).await;
-    let error = node.propose(open_labelled(1, "x".repeat(2 << 20))).await.unwrap_err();
-    assert!(matches!(error, ProposeError::TooLarge { bytes, limit: 1_048_576 } if bytes > 2 << 20), "{error}");
-    node.shutdown().await;
-}
-
-#[tokio::test]
 async fn a_node_that_starts_again_leads_in_a_new_term_with_the_same_state() {
     let disk = FakeDisk::default();
     let mut before = State::default();
@@ -101,8 +93,8 @@ async fn a_node_that_starts_again_leads_in_a_new_term_with_the_same_state() {
         before.apply(1, now.now_ms(), &lead, &mut Outcome::default());
         assert_eq!(now, before);
         for session in 0..40 {
-            node.propose(open_session(round * 1000 + session)).await.unwrap().await.unwrap();
-            node.propose(acquire(round * 1000 + session, 1, &format!("lock {session}"))).await.unwrap().await.unwrap();
+            node.propose(open_session(round * 1000 + session)).await.unwrap();
+            node.propose(acquire(round * 1000 + session, 1, &format!("lock {session}"))).await.unwrap();
         }
         before = node.state();
         node.shutdown().await;
@@ -123,7 +115,7 @@ fn a_node_that_is_dropped_in_the_midst_of_it_starts_again_with_what_was_applied(
         let proposed = running.block_on(async {
             let mut proposed = Vec::new();
             for session in 0..100 {
-                proposed.push(node.propose(open_session(1 + round * 1000 + session)).await.unwrap());
+                proposed.push(node.propose(open_session(1 + round * 1000 + session)));
             }
             // The test waits for only half of the answers.
             for pending in proposed.drain(..50) {
@@ -146,9 +138,9 @@ async fn the_log_is_purged_after_a_snapshot() {
     let disk = FakeDisk::default();
     let node = start(&disk).await;
     for session in 1..=3000 {
-        node.propose(open_session(session)).await.unwrap().await.unwrap();
+        node.propose(open_session(session)).await.unwrap();
         let close = request(session, 1, Operation::Close);
-        node.propose(close).await.unwrap().await.unwrap();
+        node.propose(close).await.unwrap();
     }
     let status = node.status();
     assert!(status.applied > 6000);
@@ -191,8 +183,8 @@ async fn a_power_cut_under_load_loses_nothing_that_was_applied() {
         let mut pending = Vec::new();
         for session in 0..20 + random.below(60) as u64 {
             let session = 1 + round * 1000 + session;
-            pending.push(node.propose(open_session(session)).await.unwrap());
-            pending.push(node.propose(acquire(session, 1, &format!("lock {}", random.below(9)))).await.unwrap());
+            pending.push(node.propose(open_session(session)));
+            pending.push(node.propose(acquire(session, 1, &format!("lock {}", random.below(9)))));
         }
         // The power fails after a random number of answers. Every entry that was applied by then must survive, answered
         // or not.
@@ -242,7 +234,7 @@ fn a_file_that_is_removed_under_a_running_node_is_noticed() {
         let mut session = 0;
         while !disk.names().iter().any(|name| name.starts_with("snapshot-")) {
             session += 1;
-            node.propose(open_session(session)).await.unwrap().await.unwrap();
+            node.propose(open_session(session)).await.unwrap();
             assert_eq!(node.missing(), None);
         }
         // The next start has nothing to purge.

@@ -33,7 +33,7 @@ async fn old_answers_confirm_no_round(timing: Timing) {
     [one, other].into_iter().for_each(|follower| cut_one_way(&seats[follower], &seats[old]));
     let received = |follower: usize| nodes[follower].raft.metrics().borrow_watched().last_log_index;
     let before = received(old);
-    let pending = nodes[old].propose(open_session(20)).await.unwrap();
+    let pending = nodes[old].propose(open_session(20));
     let last = timeout(LONG, async {
         loop {
             let last = received(old);

@@ -73,12 +73,9 @@ impl Trio {
         loop {
             let (leader, _) = self.until("a leader", Trio::leader);
             let (node, entry) = (self.seats[leader].node().unwrap(), entry.clone());
-            let applied = self.simulation.block_on(self.seats[leader].host, 5 * SECOND, async move {
-                match node.propose(entry).await {
-                    Ok(pending) => pending.await.is_ok(),
-                    Err(_) => false,
-                }
-            });
+            let applied = self
+                .simulation
+                .block_on(self.seats[leader].host, 5 * SECOND, async move { node.propose(entry).await.is_ok() });
             if applied == Some(true) {
                 return;
             }

@@ -32,7 +32,7 @@ fn a_leader_stays_confirmed_while_all_disks_hang() {
         let before = last(lead);
         let (mut told, term) = (lead.leadership(), lead.status().term);
         told.borrow_and_update();
-        let mut pending = lead.propose(open_session(60)).await.unwrap();
+        let mut pending = lead.propose(open_session(60));
         until("all nodes write it", async || nodes.iter().all(|node| last(node) > before)).await;
         // Each purge is queued behind a sync that hangs.
         for node in &nodes {

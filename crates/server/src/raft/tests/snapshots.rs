@@ -29,7 +29,7 @@ fn snapshot_of(disk: &FakeDisk) -> Option<String> {
 /// Proposes sessions, from number `from` on, until `said` receives a message. Returns the next number and the message.
 async fn fill_until<T>(node: &Node, from: u64, said: &mpsc::Receiver<T>) -> (u64, T) {
     for session in from..from + 10_000 {
-        node.propose(open_session(session)).await.unwrap().await.unwrap();
+        node.propose(open_session(session)).await.unwrap();
         match said.try_recv() {
             Ok(said) => return (session + 1, said),
             Err(_) => sleep(MOMENT).await,
@@ -52,7 +52,7 @@ fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
             let mut next = 1;
             if !no_snapshot_before {
                 while snapshot_of(&disk).is_none() {
-                    node.propose(open_session(next)).await.unwrap().await.unwrap();
+                    node.propose(open_session(next)).await.unwrap();
                     next += 1;
                 }
             }
@@ -172,7 +172,7 @@ async fn a_snapshot_stops_nobody_and_holds_what_was_applied_when_it_began() {
     let (next, ()) = fill_until(&node, 1, &is_entered).await;
     // The snapshot has begun. It goes on only after all these entries are applied and checked.
     for session in next..next + 100 {
-        node.propose(open_session(session)).await.unwrap().await.unwrap();
+        node.propose(open_session(session)).await.unwrap();
         assert_eq!(node.state().counts().sessions as u64, session);
     }
     let sessions = node.state().counts().sessions;

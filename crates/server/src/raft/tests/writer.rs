@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use futures::poll;
 use openraft::{Raft, ReadPolicy};
-use tokio::sync::oneshot::{self, Receiver};
+use tokio::sync::oneshot::Receiver;
 use tokio::time::timeout;
 
 use super::*;
 
 use crate::raft::node::config;
-use crate::raft::receipt::Receipt;
 use crate::store::fake::{Inner, Operation as DiskOperation};
 
 /// Longer than any wait in these tests.
@@ -339,12 +338,12 @@ async fn openraft_answers_while_a_sync_hangs() {
     raft.wait(Some(LONG)).current_leader(identity.node, "it leads").await.unwrap();
     raft.client_write(open_session(1).into()).await.unwrap();
     let gate = Gate::hold(&disk, |_| {});
-    let (sender, applied) = oneshot::channel();
-    raft.client_write_ff(open_session(2).into(), Some(Receipt::Waits(sender))).await.unwrap();
+    let mut applied = Box::pin(raft.client_write(open_session(2).into()));
+    assert!(poll!(applied.as_mut()).is_pending());
     gate.begun();
     timeout(LONG, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await.unwrap().unwrap();
     gate.end(Ok(()));
-    timeout(LONG, applied).await.unwrap().unwrap().unwrap();
+    timeout(LONG, applied).await.unwrap().unwrap();
     raft.shutdown().await.unwrap();
 }
 

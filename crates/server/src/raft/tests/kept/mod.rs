@@ -92,8 +92,8 @@ async fn a_kept_folder_goes_on_with_snapshots_of_its_own() {
         let node = start(&disk).await;
         let sessions = node.state().counts().sessions;
         for session in 1..=500 {
-            node.propose(open_session(1 << 40 | session)).await.unwrap().await.unwrap();
-            node.propose(request(1 << 40 | session, 1, Operation::Close)).await.unwrap().await.unwrap();
+            node.propose(open_session(1 << 40 | session)).await.unwrap();
+            node.propose(request(1 << 40 | session, 1, Operation::Close)).await.unwrap();
         }
         assert_eq!(node.state().counts().sessions, sessions);
         let before = node.state();
