@@ -263,7 +263,9 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
         (
             // Early deadlines in elections are wrong suspicions by design. What such mistakes do is of interest, so
             // elections are excepted.
-            faults.suspect > 0 && assumes.crashes != Crashes::Any && about.family != Family::Election,
+            faults.suspect > 0
+                && !matches!(assumes.crashes, Crashes::Any | Crashes::ButSource)
+                && about.family != Family::Election,
             "that no live process is suspected",
             "here live processes may be",
         ),

@@ -108,6 +108,13 @@ pub fn check<P>(
     if group.keeps_memory {
         check_memory(about, &options.faults)?;
     }
+    if let Some(source) = group.source {
+        let crashes = |fault: &Fault| fault.kind == FaultKind::Crash(source);
+        if options.faults.iter().any(crashes) {
+            let assumes = "that the source of views never crashes";
+            return Err(refusal(about, assumes, format!("P{source} is the source and would")));
+        }
+    }
     if about.assumes.crashes == Crashes::ButOne {
         check_survivors(about, &options.faults, group.clients..group.processes)?;
     }
@@ -119,7 +126,7 @@ pub fn check<P>(
     }
     check_spread(about, &options.faults, options.detector_spread)?;
     if let Some(detection) = detection {
-        check_reports(about, &options.faults, group.processes, detection)?;
+        check_reports(about, &options.faults, observers(group.processes, group.source), detection)?;
     }
     Ok(())
 }
@@ -170,20 +177,25 @@ pub fn check_living(about: &'static About, faults: &[Fault], survivors: &Survivo
     Err(refusal(about, assumes, instead))
 }
 
+/// The processes that learn of crashes.
+pub fn observers(processes: usize, source: Option<ProcessId>) -> Range<ProcessId> {
+    source.map_or(0..processes, |source| source..source + 1)
+}
+
 /// Refuses a recovery before every live process has learnt of the crash, for algorithms that rely on a detector. The
 /// detector reports a crash after `detection`; a report after the recovery would be a mistake.
 pub fn check_reports(
     about: &'static About,
     faults: &[Fault],
-    processes: usize,
+    observers: Range<ProcessId>,
     detection: Ticks,
 ) -> Result<(), RunError> {
-    if !matches!(about.assumes.crashes, Crashes::Detected | Crashes::ButOne) {
+    if !matches!(about.assumes.crashes, Crashes::Detected | Crashes::ButOne | Crashes::ButSource) {
         return Ok(());
     }
     let mut in_time: Vec<&Fault> = faults.iter().collect();
     in_time.sort_by_key(|fault| fault.at);
-    let (mut down, mut up_since) = (BTreeMap::new(), vec![0; processes]);
+    let (mut down, mut up_since) = (BTreeMap::new(), vec![0; observers.end]);
     for fault in in_time {
         match fault.kind {
             FaultKind::Crash(process) => {
@@ -191,7 +203,7 @@ pub fn check_reports(
             }
             FaultKind::Recover { process, .. } => {
                 let Some(crashed) = down.remove(&process) else { continue };
-                let told = (0..processes).filter(|&peer| peer != process && !down.contains_key(&peer)).map(|peer| {
+                let told = observers.clone().filter(|&peer| peer != process && !down.contains_key(&peer)).map(|peer| {
                     let reported = up_since[peer].max(crashed) + detection;
                     (awake(faults, peer, up_since[peer], reported), peer)
                 });
@@ -287,7 +299,7 @@ fn check_partitions(about: &'static About, faults: &[Fault], allowed: bool) -> R
         _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
         _ if allowed => Ok(()),
         Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
-        Assumes { crashes: Crashes::Detected | Crashes::Final | Crashes::ButOne, .. } => {
+        Assumes { crashes: Crashes::Detected | Crashes::Final | Crashes::ButOne | Crashes::ButSource, .. } => {
             refuse("that only crashed processes are suspected", "processes behind a partition would be, too")
         }
         _ => Ok(()),

@@ -250,7 +250,9 @@ impl Run<'_> {
         causality: bool,
     ) -> Result<Outcome<P, A>, RunError> {
         let options = self.options;
-        assumptions::check(about, options, &group, detection.map(Delays::longest))?;
+        // The source of views learns of a crash after all clients could have learned that their leases are over.
+        let source_waits = group.source.map_or(0, |_| ticks(options.detector_spread) + 1);
+        assumptions::check(about, options, &group, detection.map(|delays| delays.longest() + source_waits))?;
         let clocks = Clocks::drawn(group.processes, options.drift, options.seed);
         let header = header(about, options, &group, &clocks);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;

@@ -137,7 +137,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             timers: FxHashMap::default(),
             settings: 0,
             cut: Vec::new(),
-            detector: Detector::new(setup.detection, setup.seed),
+            detector: Detector::new(setup.detection, setup.seed, group.source),
             clocks: setup.clocks,
             sent: 0,
             deliveries: 0,
@@ -368,9 +368,23 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                 Output::Stamp(_) => {}
             }
         }
+        self.judge_invariant(process);
         if !self.wire.is_ready(process) && self.processes[process].is_ready() {
             self.wire.catching_up.retain(|other| *other != process);
             self.app.ready(process, &mut self.wire);
+        }
+    }
+}
+
+impl<P: Protocol, A: Application<P>> World<P, A> {
+    /// Checks the algorithm's own invariant after a step of `process`, if it has one.
+    fn judge_invariant(&mut self, process: ProcessId) {
+        if !P::HAS_INVARIANT {
+            return;
+        }
+        let live = self.processes.iter().enumerate().filter(|(process, _)| self.wire.is_up(*process));
+        if let Some(detail) = P::broken_invariant(&live.collect::<Vec<_>>()) {
+            self.app.broken_invariant(process, detail, &mut self.wire);
         }
     }
 }

@@ -36,6 +36,7 @@ use super::guarded::{self, Guarded};
 use super::ring::{self, Ring};
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::views::VIEWS;
 use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -303,6 +304,7 @@ pub const ABOUT: About = About {
         Variant { name: "ring:IDS", summary: "the order of the ring: ids with commas between" },
         guarded::QUORUM,
         guarded::WITNESS,
+        VIEWS,
     ],
     broken: None,
 };

@@ -29,6 +29,7 @@ use super::guarded::{self, Guarded};
 use super::ring::Ring;
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::views::VIEWS;
 use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -289,6 +290,7 @@ pub const ABOUT: About = About {
         Variant { name: "multicast", summary: "the outcome is sent to all at once" },
         guarded::QUORUM,
         guarded::WITNESS,
+        VIEWS,
     ],
     broken: None,
 };
