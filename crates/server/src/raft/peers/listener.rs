@@ -305,10 +305,13 @@ impl Door {
         let _answer = heartbeat(&self.group.raft, nothing, vote).await;
         let committed = self.group.raft.with_raft_state(|state| {
             let members = state.membership_state.committed().log_id().as_ref();
-            members.max(state.local_committed()).map(|id| id.index)
+            members.max(state.local_committed()).copied()
         });
-        if let Ok(Some(upto)) = committed.await {
-            self.guard.history.settle(upto);
+        // While Raft installs a snapshot, the log still has the entries that the snapshot replaces. They were not committed.
+        if let Ok(Some(committed)) = committed.await
+            && self.guard.history.has(committed.into())
+        {
+            self.guard.history.settle(committed.index);
         }
     }
 
