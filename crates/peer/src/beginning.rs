@@ -316,8 +316,9 @@ impl Beginning {
         }
         self.list[id] = entry;
         if let (Phase::Ready(past), Some(own)) = (self.phase, &mut self.list[self.me]) {
-            // Another member may have begun with this generation. Then its own file tells of its clients.
-            own.past = past;
+            // Another process may have begun with this generation, and its clients may have leases. It may be a double of
+            // another member, whose file no later beginning sees.
+            own.past = Past { held_nothing: false, ..past };
         }
         (self.phase, self.work) = (Phase::Gathering, None);
     }

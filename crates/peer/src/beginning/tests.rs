@@ -113,9 +113,26 @@ fn a_generation_that_others_may_have_begun_is_not_used_again() {
     assert_eq!(agreed(&members), [Some((2, 7)); 3]);
 }
 
-/// The last generation began nowhere, so no client has a lease from it.
+/// A member with a lost or an old file does not know whether its clients have leases, and must not forget that.
 #[test]
-fn a_restart_before_the_beginning_brings_no_wait() {
+fn a_member_writes_the_mark_only_if_it_knows() {
+    let written = |pasts: [Past; 2]| {
+        let mut members = members(&pasts);
+        meet_all(&mut members);
+        for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+            tell(&mut members, from, to);
+        }
+        members.iter_mut().map(|member| member.take_work().unwrap().past.held_nothing).collect::<Vec<_>>()
+    };
+    assert_eq!(written([past(4, 7, true), past(4, 7, true)]), [true, true]);
+    assert_eq!(written([past(4, 7, false), past(4, 7, true)]), [false, true]);
+    assert_eq!(written([past(0, 7, true), past(4, 7, true)]), [false, true], "a lost file");
+    assert_eq!(written([past(4, 7, true), past(3, 7, true)]), [true, false], "an old file");
+}
+
+/// A member that was READY and changes its list may have missed that others began.
+#[test]
+fn a_generation_that_others_may_have_begun_brings_a_wait() {
     let mut members = members(&[past(4, 7, true); 2]);
     meet_all(&mut members);
     for (from, to) in [(0, 1), (1, 0), (0, 1)] {
@@ -128,7 +145,7 @@ fn a_restart_before_the_beginning_brings_no_wait() {
     members[1] = Beginning::new(1, 2, Entry { incarnation: 500, past: past(5, 7, true) }, false);
     meet_all(&mut members);
     stabilize(&mut members);
-    assert_eq!(agreed(&members), [Some((6, 0)); 2]);
+    assert_eq!(agreed(&members), [Some((6, 7)); 2]);
 }
 
 /// A group of an earlier generation meets a member that has begun again without it.

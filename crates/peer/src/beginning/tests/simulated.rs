@@ -397,8 +397,7 @@ impl World {
                 self.close(connection, side);
             }
         }
-        if let Some(mut work) = self.processes[at].beginning.take_work() {
-            mistakes::work(self.mistake, &mut self.processes[at].beginning, &mut work);
+        if let Some(work) = self.processes[at].beginning.take_work() {
             let synced_at = self.processes[at].synced_at.max(self.now + self.random.u64(..=30));
             self.processes[at].writing.push_back(work);
             self.processes[at].synced_at = synced_at;

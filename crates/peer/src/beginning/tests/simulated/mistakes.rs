@@ -3,12 +3,13 @@
 //! Some changes of `beginning.rs` are no mistakes, because a second rule does the same. A member that has begun ends when
 //! another one has changed its list: the other one also ends, and says so. A member begins only with those that are READY
 //! with the same list: the generation is the same only if the list is. A member writes only when all lists are equal: it
-//! would begin only then anyway, although the generations would have gaps.
+//! would begin only then anyway, although the generations would have gaps. A wrong mark in the file, or a wrong write that
+//! counts, does harm only if all members stop at a rare moment: `beginning/tests.rs` looks at them directly.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::World;
-use crate::beginning::{Agreed, Beginning, Past, Phase, Stage, Statement, Work, complete, group, wait_ms};
+use crate::beginning::{Agreed, Beginning, Past, Phase, Stage, Statement, complete, group, wait_ms};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
@@ -32,14 +33,10 @@ pub enum Mistake {
     /// A member of an earlier generation does not end when it meets a later one.
     JudgesNoGeneration,
     DoesNotWait,
-    /// A member writes that no client held anything, although it does not know.
-    WritesTheMark,
-    /// The same, if its file is older than another member's.
-    WritesTheMarkOfAnOldFile,
 }
 
 /// What the oracle says, and the seed with which the search begins: the seeds below it are known to find nothing.
-const MISTAKES: [(Mistake, &str, u64); 14] = [
+const MISTAKES: [(Mistake, &str, u64); 12] = [
     (Mistake::BeginsAlone, "did not write", 0),
     (Mistake::SaysReadyWhileItWrites, "did not write", 0),
     (Mistake::DoesNotWrite, "did not write", 0),
@@ -52,8 +49,6 @@ const MISTAKES: [(Mistake, &str, u64); 14] = [
     (Mistake::KeepsOutdated, "waits for ever", 100),
     (Mistake::JudgesNoGeneration, "two groups", 2500),
     (Mistake::DoesNotWait, "may have a lease", 0),
-    (Mistake::WritesTheMark, "may have a lease", 1100),
-    (Mistake::WritesTheMarkOfAnOldFile, "may have a lease", 6300),
 ];
 
 const SEEDS_MAX: u64 = 20_000;
@@ -96,18 +91,6 @@ pub fn heard(mistake: Option<Mistake>, beginning: &Beginning, statement: Stateme
         }
         _ => Some(statement),
     }
-}
-
-/// What a member writes.
-pub fn work(mistake: Option<Mistake>, beginning: &mut Beginning, work: &mut Work) {
-    match mistake {
-        Some(Mistake::WritesTheMark) => work.past.held_nothing = true,
-        Some(Mistake::WritesTheMarkOfAnOldFile) => {
-            work.past.held_nothing = beginning.list[beginning.me].is_some_and(|own| own.past.held_nothing);
-        }
-        _ => return,
-    }
-    beginning.phase = Phase::Writing(*work);
 }
 
 /// The seed that finds the mistake, and what the oracle says.
