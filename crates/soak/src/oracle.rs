@@ -252,10 +252,10 @@ impl Oracle {
                 too_many("waiters for one lock", truth.waiters_of(lock.name().as_bytes()), limits.waiters)
             })?;
         }
-        if counts.waiters + counts.holders > limits.holds {
+        if truth.claimed() > limits.holds {
             truth
                 .sessions()
-                .try_for_each(|session| too_many("claims of one session", truth.claims_of(session.id), limits.holds))?;
+                .try_for_each(|session| too_many("locks of one session", truth.claimed_by(session.id), limits.holds))?;
         }
         Ok(())
     }

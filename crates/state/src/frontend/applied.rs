@@ -44,8 +44,10 @@ impl Frontend {
         outcome.changes.iter().for_each(|change| self.note(&change.what, outcome));
         match asked {
             UnderWay::Open { begins, .. } => self.opens_under_way -= usize::from(begins),
-            UnderWay::Request { stream, session, number, acquires } => {
-                self.no_longer_under_way(session, number, acquires);
+            UnderWay::Request { stream, session, number } => {
+                if let Command::Request(request) = command {
+                    self.no_longer_under_way(session, number, &request.operation);
+                }
                 self.request_done(now_ms, state, stream, session);
             }
             UnderWay::Force { now, by, .. } => self.note_forced(now, by, outcome),

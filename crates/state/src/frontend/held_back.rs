@@ -4,8 +4,7 @@
 //! again, and the client that has it now releases it soon. If the first went into the log alone, the release would wait
 //! until the disks have it. Held back, both share a sync.
 
-use super::{Frontend, Output, Standing};
-use crate::state::locks::{self, Acquire};
+use super::{Frontend, Output, Standing, locks};
 use crate::state::{Command, Operation, Request, State};
 
 /// The longest time that an acquire is held back.
@@ -43,10 +42,9 @@ impl Frontend {
 
 /// Whether a request would only join a queue. A repeated one may get its answer at once.
 pub(super) fn may_be_held_back(state: &State, request: &Request) -> bool {
-    let Operation::Locks(locks::Operation::Acquire(Acquire { wants, timeout_ms, .. })) = &request.operation else {
-        return false;
+    let joins_a_queue = match &request.operation {
+        Operation::Locks(operation) => locks::joins_a_queue(state, operation),
+        Operation::Close => false,
     };
-    *timeout_ms != Some(0)
-        && wants.iter().any(|want| state.waiters_of(want.lock.as_bytes()) > 0)
-        && !state.request_known(request.session, request.number)
+    joins_a_queue && !state.request_known(request.session, request.number)
 }

@@ -23,9 +23,9 @@
 
 mod applied;
 mod held_back;
-mod hopeless;
 mod leadership;
 mod limits;
+mod locks;
 mod open;
 mod rounds;
 mod streams;
@@ -44,12 +44,13 @@ use baton_types::views::Holder;
 
 use crate::leases::Leases;
 use crate::state::locks::LockName;
-use crate::state::{Caller, Command, RequestNumber, SessionId, locks};
+use crate::state::{self, Caller, Command, RequestNumber, SessionId};
 pub use held_back::HELD_BACK_MS;
 use held_back::HeldBack;
-pub use hopeless::HOPELESS_AGAIN_MS;
 pub use leadership::{LEAD_AGAIN_MS, Leadership};
 pub use limits::LIMIT_AGAIN_MS;
+pub use locks::HOPELESS_AGAIN_MS;
+use locks::Locks;
 use rounds::Rounds;
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 pub use streams::{OPEN_WITHIN_MS, PARKED_BYTES_MAX, WINDOW};
@@ -220,7 +221,7 @@ enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UnderWay {
     Open { stream: StreamId, session: SessionId, attempt: u64, secret_hash: Option<[u8; 32]>, begins: bool },
-    Request { stream: StreamId, session: SessionId, number: RequestNumber, acquires: Option<LockName> },
+    Request { stream: StreamId, session: SessionId, number: RequestNumber },
     Force { call: CallId, lock: LockName, now: bool, by: Option<SocketAddr> },
     Timer,
 }
@@ -251,18 +252,12 @@ pub struct Frontend {
     held_back: HeldBack,
     /// A term, and how many `Lead`s of that term were proposed and are not applied yet.
     leads_under_way: (u64, usize),
-    /// How many proposals in `under_way` begin a session, and how many acquire a lock.
+    /// How many proposals in `under_way` begin a session.
     opens_under_way: usize,
-    acquires_under_way: usize,
-    /// How many proposals in `under_way` acquire each lock.
-    locks_under_way: BTreeMap<LockName, usize>,
+    locks: Locks,
     space: Space,
     /// The name of this node, if there are others; otherwise empty.
     name: String,
-    /// How long an acquire with time-out 0 waits; none if it does not wait.
-    try_ms: Option<u64>,
-    /// The acquires that were told in the last second that they wait without hope, and when.
-    told_hopeless: BTreeMap<(SessionId, RequestNumber), u64>,
     /// When the operator was last told of each limit, by its flag.
     limits_told: BTreeMap<&'static str, u64>,
     out: VecDeque<Output>,
@@ -285,12 +280,9 @@ impl Frontend {
             held_back: HeldBack::default(),
             leads_under_way: (0, 0),
             opens_under_way: 0,
-            acquires_under_way: 0,
-            locks_under_way: BTreeMap::new(),
+            locks: Locks::default(),
             space: Space::default(),
             name: String::new(),
-            try_ms: None,
-            told_hopeless: BTreeMap::new(),
             limits_told: BTreeMap::new(),
             out: VecDeque::new(),
         }
@@ -303,7 +295,7 @@ impl Frontend {
 
     /// From now on an acquire with time-out 0 waits this long. None: it does not wait, as from the start.
     pub fn try_waits(&mut self, try_ms: Option<u64>) {
-        self.try_ms = try_ms;
+        self.locks.try_waits(try_ms);
     }
 
     /// The next action for the shell.
@@ -400,7 +392,7 @@ impl Frontend {
             return self.reply(call, Reply::Unavailable(Closing::Busy.to_string()));
         }
         let under_way = UnderWay::Force { call, lock: lock.clone(), now, by: caller.from };
-        self.propose(locks::Command::Force { lock, now, caller }.into(), under_way);
+        self.propose(state::locks::Command::Force { lock, now, caller }.into(), under_way);
     }
 
     /// A read-index round has ended. `led` is true if the round confirmed that this node led after the round began.
@@ -438,9 +430,8 @@ impl Frontend {
                 self.reply(call, Reply::Unknown(why));
             }
         }
-        (self.opens_under_way, self.acquires_under_way) = (0, 0);
-        self.locks_under_way.clear();
-        self.told_hopeless.clear();
+        self.opens_under_way = 0;
+        self.locks.reset();
     }
 
     /// The reason for a refusal while this node does not lead.
@@ -462,13 +453,8 @@ impl Frontend {
 
     /// Counts a proposal, which may be held back.
     fn add_under_way(&mut self, under_way: UnderWay) {
-        match under_way {
-            UnderWay::Open { begins: true, .. } => self.opens_under_way += 1,
-            UnderWay::Request { acquires: Some(ref lock), .. } => {
-                self.acquires_under_way += 1;
-                *self.locks_under_way.entry(lock.clone()).or_default() += 1;
-            }
-            _ => {}
+        if let UnderWay::Open { begins: true, .. } = under_way {
+            self.opens_under_way += 1;
         }
         self.under_way.push_back(under_way);
     }

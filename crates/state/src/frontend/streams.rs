@@ -6,7 +6,7 @@ use baton_types::frames::{EndReason, Malformed, Operation, Part, Refusal, Reques
 
 use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, held_back, words};
 use crate::leases::KeepAlive;
-use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks};
+use crate::state::{self, Caller, Command, RequestNumber, SessionId, State};
 
 /// How long a client may take to send Open on a new stream.
 pub const OPEN_WITHIN_MS: u64 = 10_000;
@@ -54,9 +54,8 @@ pub(super) struct Presence {
     pub is_beginning: bool,
     /// The hash of the secret in an Open that is on its way to the state and may begin the session.
     pub secret_hash: Option<[u8; 32]>,
-    /// Requests of the session that are on their way to the state, in order; `acquires_under_way` counts the acquires.
+    /// Requests of the session that are on their way to the state, in order.
     pub under_way: VecDeque<RequestNumber>,
-    pub acquires_under_way: usize,
     /// A Close of the session is on its way to the state.
     pub is_closing: bool,
 }
@@ -177,34 +176,35 @@ impl Frontend {
         }
     }
 
-    fn request(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId, request: Request) {
+    fn request(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId, mut request: Request) {
         let Some(caller) = self.streams.get(&stream).map(|stream| stream.caller.clone()) else { return };
         if !self.leads() || self.is_busy() {
             return self.close(stream, if self.leads() { Closing::Busy } else { self.why_not_leading() });
         }
-        let (number, closes) = (request.number, request.operation == Operation::Close);
-        let request = self.with_patience(request);
-        let request = match words::request(session, request, caller) {
-            Ok(request) => request,
-            Err(invalid) => return self.refuse(stream, number, Refusal::Invalid, invalid.to_string()),
-        };
+        let number = request.number;
+        self.locks.with_patience(&mut request.operation);
+        match words::request(session, request, caller) {
+            Ok(request) => self.propose_request(now_ms, state, stream, request),
+            Err(invalid) => self.refuse(stream, number, Refusal::Invalid, invalid.to_string()),
+        }
+    }
+
+    /// Must be called only while this node leads.
+    pub(super) fn propose_request(&mut self, now_ms: u64, state: &State, stream: StreamId, request: state::Request) {
+        let (session, number) = (request.session, request.number);
         if let Some((refusal, message)) = self.beyond_limits(now_ms, state, &request) {
             return self.refuse(stream, number, refusal, message);
         }
-        let acquires = match &request.operation {
-            crate::state::Operation::Locks(locks::Operation::Acquire(acquire)) => {
-                acquire.wants.first().map(|want| want.lock.clone())
-            }
-            _ => None,
-        };
         let presence = self.sessions.entry(session).or_default();
-        presence.is_closing |= closes;
+        presence.is_closing |= request.operation == state::Operation::Close;
         presence.under_way.push_back(number);
-        presence.acquires_under_way += usize::from(acquires.is_some());
+        if let state::Operation::Locks(operation) = &request.operation {
+            self.locks.proposed(session, operation);
+        }
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.under_way += 1;
         }
-        let under_way = UnderWay::Request { stream, session, number, acquires };
+        let under_way = UnderWay::Request { stream, session, number };
         match held_back::may_be_held_back(state, &request) {
             true => {
                 self.add_under_way(under_way);
@@ -212,15 +212,6 @@ impl Frontend {
             }
             false => self.propose(Command::Request(request), under_way),
         }
-    }
-
-    /// A try waits a little, if the state cannot tell at once whether a lock is free. A repeated try changes in the same
-    /// way, so the state recognises it.
-    fn with_patience(&self, mut request: Request) -> Request {
-        if let (Some(try_ms), Operation::Acquire(acquire)) = (self.try_ms, &mut request.operation) {
-            acquire.timeout_ms = acquire.timeout_ms.map(|timeout_ms| if timeout_ms == 0 { try_ms } else { timeout_ms });
-        }
-        request
     }
 
     /// A request of this stream was applied. The stream may be gone already.

@@ -111,9 +111,14 @@ impl State {
         self.locks.get(lock.as_ref()).map_or(0, |(_, lock)| lock.line.len() - lock.held())
     }
 
-    /// Number of claims of this session, waiting or holding. A claim of several locks counts once.
-    pub fn claims_of(&self, id: SessionId) -> usize {
-        self.locks.count_of(id)
+    /// Number of locks that the claims of all sessions hold or wait for.
+    pub fn claimed(&self) -> usize {
+        self.locks.claimed()
+    }
+
+    /// Number of locks that this session holds or waits for. A claim of several locks counts once for each.
+    pub fn claimed_by(&self, id: SessionId) -> usize {
+        self.locks.claimed_by(id)
     }
 
     /// Whether the check of a new acquire for a deadlock would take more than

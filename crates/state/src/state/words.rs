@@ -172,6 +172,14 @@ impl Operation {
         }
     }
 
+    /// Whether the operation ends a claim or the session. It is never refused because space is low.
+    pub fn frees(&self) -> bool {
+        match self {
+            Operation::Close => true,
+            Operation::Locks(operation) => operation.frees(),
+        }
+    }
+
     /// If the session has this many requests without a seen answer, this operation is refused.
     pub(super) fn requests_max(&self) -> usize {
         let frees = match self {

@@ -42,9 +42,9 @@ fn the_waiters_of_a_lock_are_those_behind_its_holders() {
     "#]]);
 }
 
-/// A claim of several locks counts once. A grant changes nothing.
+/// A claim of several locks counts once for each. A grant changes nothing.
 #[test]
-fn the_claims_of_a_session_wait_or_hold() {
+fn the_locks_of_a_session_are_held_or_waited_for() {
     check(expect![[r#"
         open a
             a open, ttl 10000 ms
@@ -62,14 +62,14 @@ fn the_claims_of_a_session_wait_or_hold() {
         claimed a
             1
         claimed b
-            2
+            3
         release a 2 1
             a 2: Released
             b 1: granted, fence 3
         claimed a
             0
         claimed b
-            2
+            3
         force two now
             two forced: b (fence 3, since 6)
             b 1 revoked

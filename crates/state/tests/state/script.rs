@@ -6,7 +6,7 @@
 //!     release a 2 1 | cancel a 2 1 | close a 2     the numbers of the request and of the acquire
 //!     expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now]
 //!     lock deploy | session a | ended a | claims a | timers | counts | revision
-//!     waiters deploy | claimed a | known a 1       number of waiters, number of claims, whether the request is known
+//!     waiters deploy | claimed a | known a 1       number of waiters, number of claimed locks, whether the request is known
 //!     changes                                      of the last command: index, position, revision, before -> after
 //!     max-ttl 5000 | fences-from 7                  of the cluster
 //!     closed 1500 | waited 1500 500                the cluster is closed for so long; its leader has waited a step
@@ -70,7 +70,7 @@ impl Script {
             ["claims", id] => self.claims(id),
             ["timers"] => vec![format!("{:?}", self.state.pending_timers())],
             ["waiters", lock] => vec![self.state.waiters_of(parse_escaped(lock).unwrap()).to_string()],
-            ["claimed", id] => vec![self.state.claims_of(session(id)).to_string()],
+            ["claimed", id] => vec![self.state.claimed_by(session(id)).to_string()],
             ["known", id, number] => {
                 vec![self.state.request_known(session(id), number.parse().unwrap()).to_string()]
             }

@@ -312,7 +312,7 @@ fn locks_of_a_session_are_limited() {
     node.said();
     node.acquire(1, 6, "c");
     node.apply();
-    assert_eq!(node.state.claims_of(SessionId(8)), 2);
+    assert_eq!(node.state.claimed_by(SessionId(8)), 2);
     node.acquire(1, 7, "d");
     assert_eq!(refusal(&node.said()), Refusal::TooManyHolds);
 }
@@ -373,6 +373,6 @@ fn memory_is_bounded_under_each_flood() {
     }
     let counts = node.state.counts();
     assert_eq!((counts.used, counts.waiters), (200, 50));
-    assert!(node.state.claims_of(SessionId(1)) <= 120);
-    assert_eq!(node.frontend.locks_under_way.len(), 0);
+    assert!(node.state.claimed_by(SessionId(1)) <= 120);
+    assert_eq!(node.frontend.locks.under_way(), 0);
 }

@@ -8,6 +8,7 @@ mod limits;
 mod opens;
 mod requests;
 mod rounds;
+mod several;
 
 use std::collections::VecDeque;
 

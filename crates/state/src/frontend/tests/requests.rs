@@ -117,7 +117,7 @@ fn a_stream_that_asks_too_much_at_once_is_not_read() {
     let left = node.frontend.streams[&StreamId(1)].parked.len();
     assert!((parked / 2 - 2..=parked / 2 + 2).contains(&left), "{left} of {parked}");
     node.apply_all();
-    assert_eq!(node.state.claims_of(SessionId(9)), number as usize);
+    assert_eq!(node.state.claimed_by(SessionId(9)), number as usize);
     // The parked requests end with their stream.
     (1..200).for_each(|more| node.acquire(1, number + more, "x"));
     node.proposed.clear();

@@ -113,6 +113,7 @@ impl Locks {
                 self.locks.values().map(|lock| lock.line.len()).sum(),
                 self.claims.values().map(|claim| claim.wants.len()).sum(),
             ),
+            ("locks in claims", self.claimed, self.claims.values().map(|claim| claim.wants.len()).sum()),
             ("claims by owner", self.holds.len() + self.waits.len(), self.claims.len()),
             ("revoked claims", self.revoked.len(), self.claims.values().filter(|claim| claim.revoked).count()),
             ("used locks", self.used, self.locks.values().filter(|lock| lock.in_use()).count()),
@@ -126,11 +127,11 @@ impl Locks {
         }
         let (mut by_session, mut children) = (BTreeMap::new(), BTreeMap::new());
         for claim in self.claims.values() {
-            *by_session.entry(claim.session).or_insert(0) += 1;
+            *by_session.entry(claim.session).or_insert(0) += claim.wants.len();
             claim.kinship().into_iter().for_each(|kinship| *children.entry(kinship).or_insert(0) += 1);
         }
         if !by_session.iter().eq(&self.counts) {
-            return Err("the counts of claims by session do not match the claims".to_owned());
+            return Err("the counts of locks by session do not match the claims".to_owned());
         }
         let parents: BTreeSet<_> = self.children.keys().map(|&(parent, child)| (child, parent)).collect();
         if !children.iter().eq(&self.children) || !parents.iter().eq(&self.parents) {
@@ -230,9 +231,10 @@ mod tests {
             broken(|locks| locks.revoked.insert((SessionId(9), 9))),
             "2 revoked claims are counted, but 1 exist"
         );
+        assert_eq!(broken(|locks| locks.claimed += 1), "3 locks in claims are counted, but 2 exist");
         assert_eq!(broken(|locks| locks.used += 1), "2 used locks are counted, but 1 exist");
         assert_eq!(broken(|locks| locks.history.insert(9, NAME.into())), "2 remembered holds are counted, but 1 exist");
-        let by_session = "the counts of claims by session do not match the claims";
+        let by_session = "the counts of locks by session do not match the claims";
         assert_eq!(broken(|locks| locks.counts.clear()), by_session);
         assert_eq!(broken(|locks| locks.counts.insert(SessionId(2), 2)), by_session);
         assert_eq!(broken(|locks| locks.counts.insert(SessionId(9), 1)), by_session);

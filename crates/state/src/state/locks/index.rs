@@ -19,9 +19,10 @@ impl Locks {
         if claim.revoked {
             self.revoked.insert(claim.key());
         }
-        count(&mut self.counts, claim.session);
+        self.claimed += claim.wants.len();
+        count(&mut self.counts, claim.session, claim.wants.len());
         if let Some((parent, child)) = claim.kinship() {
-            count(&mut self.children, (parent, child));
+            count(&mut self.children, (parent, child), 1);
             self.parents.insert((child, parent));
         } else if claim.holds() && is_alone {
             // Most claims hold and are alone, so they are not relevant (see `is_relevant`). This saves lookups.
@@ -45,9 +46,10 @@ impl Locks {
         if claim.revoked {
             self.revoked.remove(&claim.key()).expect("the index of revoked claims has every revoked claim");
         }
-        uncount(&mut self.counts, &claim.session);
+        self.claimed -= claim.wants.len();
+        uncount(&mut self.counts, &claim.session, claim.wants.len());
         if let Some((parent, child)) = claim.kinship() {
-            uncount(&mut self.children, &(parent, child));
+            uncount(&mut self.children, &(parent, child), 1);
             if !self.children.contains_key(&(parent, child)) {
                 self.parents.remove(&(child, parent));
             }
@@ -142,8 +144,13 @@ impl Locks {
         self.waits.len()
     }
 
-    /// Number of claims of a session.
-    pub(in crate::state) fn count_of(&self, session: SessionId) -> usize {
+    /// Number of locks in all claims. A lock counts once for each claim that wants it.
+    pub(in crate::state) fn claimed(&self) -> usize {
+        self.claimed
+    }
+
+    /// Number of locks in the claims of a session.
+    pub(in crate::state) fn claimed_by(&self, session: SessionId) -> usize {
         self.counts.get(&session).copied().unwrap_or(0)
     }
 
@@ -221,17 +228,17 @@ impl Locks {
     }
 }
 
-fn count<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K) {
+fn count<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K, more: usize) {
     match counts.get_mut(&key) {
-        Some(count) => *count += 1,
-        None => drop(counts.insert(key, 1)),
+        Some(count) => *count += more,
+        None => drop(counts.insert(key, more)),
     }
 }
 
 /// The key must be counted.
-fn uncount<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+fn uncount<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K, fewer: usize) {
     let count = counts.get_mut(key).expect("every claim is counted");
-    *count -= 1;
+    *count -= fewer;
     if *count == 0 {
         counts.remove(key);
     }

@@ -66,8 +66,9 @@ pub struct Locks {
     waits: OrdSet<(OwnerId, SessionId, RequestNumber)>,
     /// Claims that hold, and are not alone at each of their locks.
     contended: OrdSet<(OwnerId, SessionId, RequestNumber)>,
-    /// Number of claims per session, without zeros.
+    /// Number of locks in the claims of each session, without zeros, and in all claims.
     counts: OrdMap<SessionId, usize>,
+    claimed: usize,
     /// An owner, an owner that acts for it, and the number of claims that say so.
     children: OrdMap<(OwnerId, OwnerId), usize>,
     /// The same pairs, the other way round.

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 
 use baton_types::frames::{Hopeless, ToClient};
 
-use super::Frontend;
+use crate::frontend::Frontend;
 use crate::state::State;
 use crate::state::locks::LockName;
 
@@ -25,11 +25,11 @@ impl Frontend {
             return;
         }
         // Older entries have no effect any more, whether their acquires still wait or not.
-        self.told_hopeless.retain(|_, told_ms| now_ms < *told_ms + HOPELESS_AGAIN_MS);
+        self.locks.told_hopeless.retain(|_, told_ms| now_ms < *told_ms + HOPELESS_AGAIN_MS);
         for lock in locks {
             let waiters = state.lock(lock.as_bytes()).into_iter().flat_map(|lock| lock.waiters());
             for (session, acquire) in waiters.map(|waiter| (waiter.session, waiter.acquire)) {
-                if let Entry::Vacant(vacant) = self.told_hopeless.entry((session, acquire)) {
+                if let Entry::Vacant(vacant) = self.locks.told_hopeless.entry((session, acquire)) {
                     vacant.insert(now_ms);
                     self.say(session, ToClient::Hopeless { acquire, why: why.clone() });
                 }
