@@ -101,18 +101,25 @@ impl DurableWrites {
     }
 }
 
-/// Tells openraft inside of tokio, because that wakes fewer threads: see [`bell`].
+impl Drop for DurableWrites {
+    /// The thread ends: whoever waits for its end may rely on the acknowledgements.
+    fn drop(&mut self) {
+        tell_all(&self.waiting);
+    }
+}
+
+/// Tells openraft inside of tokio, because that wakes fewer threads: see [`bell`]. Ends with the writer thread.
 async fn tell(mut bell: Bell, waiting: Waiting) {
     while bell.rings().await.unwrap_or(false) {
         tell_all(&waiting);
     }
-    tell_all(&waiting);
 }
 
-/// The last acknowledgement goes first: it covers all earlier ones, so openraft wakes up once.
+/// The last acknowledgement goes first: it covers all earlier ones, so openraft wakes up once. Returns when all are told, by
+/// whichever thread.
 fn tell_all(waiting: &Waiting) {
-    let durable = std::mem::take(&mut *lock(waiting));
-    durable.into_iter().rev().for_each(Acknowledgement::tell);
+    let mut waiting = lock(waiting);
+    waiting.drain(..).rev().for_each(Acknowledgement::tell);
 }
 
 fn stopped() -> io::Error {
