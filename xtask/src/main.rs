@@ -3,6 +3,7 @@
 //! takes the pictures of the lab.
 
 mod bench;
+mod bites;
 mod browser;
 mod ci;
 mod faults;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use crate::bench::builds;
-use crate::root;
+use crate::{bites, root};
 
 /// The number of seeds that one process runs, on all cores.
 const BATCH: u64 = 200;
@@ -19,15 +19,29 @@ const HOURS_MAX: f64 = 876_000.0;
 ///
 /// Builds `baton` in release mode and runs `baton soak --engine raft` until the time is over. For each seed that fails, it
 /// keeps the story of the run and a diagram: holders, faults and leaders over time. Ends with 1 if a seed failed.
+///
+/// With `--bite`, puts a known fault into a copy of the code instead, and ends with 1 if no seed finds it.
 #[derive(clap::Args)]
 pub struct Args {
     /// For how many hours, for example 0.5
-    #[arg(long, value_name = "H", allow_hyphen_values = true)]
-    hours: String,
+    #[arg(
+        long,
+        value_name = "H",
+        allow_hyphen_values = true,
+        required_unless_present = "bite",
+        conflicts_with = "bite"
+    )]
+    hours: Option<String>,
+    /// The name of a file in crates/soak/bites: the fault
+    #[arg(long, value_name = "NAME")]
+    bite: Option<String>,
+    /// The most seeds that look for the fault
+    #[arg(long, value_name = "K", default_value_t = 3_000, conflicts_with = "hours")]
+    seeds: u64,
     /// Number of nodes [default: drawn from the seed, 1, 3 or 5]
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
-    /// The first seed [default: from the clock, so that each run has others]
+    /// The first seed [default: from the clock, so that each run has others; with --bite 0]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -40,7 +54,10 @@ fn hours(said: &str) -> Result<Duration, String> {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
-    let duration = hours(&args.hours)?;
+    if let Some(bite) = &args.bite {
+        return bites::run(bite, args.nodes, args.seed.unwrap_or(0), args.seeds);
+    }
+    let duration = hours(args.hours.as_deref().unwrap_or_default())?;
     // Room for 2^20 seeds a second.
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let first = args.seed.unwrap_or(seconds << 20);

@@ -164,6 +164,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
         Crashes::Detected => "crashes detected",
         Crashes::Final => "crashes detected, for good",
         Crashes::ButOne => "crashes detected, of all helpers but one",
+        Crashes::ButSource => "crashes detected, of all but the source of views",
         Crashes::Coordinators => "only coordinators crash",
         Crashes::Any => "any crash",
     };

@@ -167,7 +167,7 @@ struct Unfinished<'a> {
 impl<'a> Unfinished<'a> {
     fn new(path: &'a Path) -> Result<Self, Failure> {
         let part = tempfile::Builder::new().prefix(".baton-backup-").tempfile_in(folder(path));
-        Ok(Unfinished { path, part: part.map_err(|error| unwritable(path, &error))? })
+        Ok(Unfinished { path, part: part.map_err(|error| unwritable(path, &without_path(&error)))? })
     }
 
     fn add(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -189,6 +189,12 @@ impl<'a> Unfinished<'a> {
         synced.map_err(|error| failed(&error))?;
         Ok(backup)
     }
+}
+
+/// The error of a temporary file without its path, which the user does not know.
+fn without_path(error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or_default().to_owned())
 }
 
 /// The folder of a file.

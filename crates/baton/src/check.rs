@@ -127,6 +127,10 @@ struct ModelArgs {
     /// Elections and heartbeats: the longest real delay of a message, in ticks [default: the bound]
     #[arg(long, value_name = "TICKS")]
     delay: Option<u64>,
+    /// Elections: the failure detectors report a crash or a recovery within so many ticks, each at a time of its own
+    /// [default: 10 times the bound on delays]
+    #[arg(long, value_name = "TICKS")]
+    detector_spread: Option<u64>,
     /// Allow a network or faults that the algorithm does not tolerate
     #[arg(long)]
     ignore_assumptions: bool,
@@ -245,6 +249,7 @@ impl ModelArgs {
             app_messages: self.app_messages,
             timers: self.timers.unwrap_or(defaults.timers),
             delay: self.delay,
+            detector_spread: self.detector_spread,
             faults: Faults {
                 loss: self.loss,
                 duplicate: self.duplicate,
@@ -273,6 +278,7 @@ impl ModelArgs {
                 (self.delay.is_some(), "--delay", no_time),
                 (self.delay_max.is_some(), "--delay-max", no_time),
                 (self.detectors_only, "--detectors-only", no_time),
+                (self.detector_spread.is_some(), "--detector-spread", "its detectors report at any time, in any order"),
                 (alone && !faults && self.entries.is_some(), "--entries", unlimited),
                 (alone && self.app_messages.is_some(), "--app-messages", silent),
                 (alone && self.timers.is_some(), "--timers", "a check of liveness alone has timers without limit"),
@@ -287,6 +293,7 @@ impl ModelArgs {
                 (self.entries.is_some(), "--entries", no_lock),
                 (self.app_messages.is_some(), "--app-messages", no_lock),
                 (self.timers.is_some(), "--timers", "its processes send heartbeats for ever"),
+                (self.detector_spread.is_some(), "--detector-spread", "the check itself finds when they suspect"),
             ],
             Family::Append => &[],
         };

@@ -1,5 +1,6 @@
 //! `baton compare`: measure every algorithm for mutual exclusion and every election, and compare them with theory.
 
+mod changes;
 mod chart;
 mod elections;
 mod html;
@@ -14,6 +15,7 @@ use baton_compare::extra;
 use baton_compare::mutex::{HOLD, Row, compare, contestants};
 use baton_compare::theory::{in_words, number};
 use baton_compare::verdict;
+use baton_compare::views;
 use baton_sim::app::mutex::Load;
 use baton_theory::MEAN_TOLERANCE;
 
@@ -88,6 +90,7 @@ pub fn run(args: &Args) -> Outcome {
     let contestants = contestants();
     let rows = watched("comparing", |caller| compare(&contestants, &sizes, &loads, caller))?;
     let elections = watched("elections", |caller| election::compare(&sizes, caller))?;
+    let changes = watched("views", |caller| views::compare(&sizes, caller))?;
     if let Some((mut file, path)) = page {
         let fairness = watched("fairness", |caller| extra::fairness(&contestants, caller))?;
         let utilization = watched("voting under contention", extra::utilization)?;
@@ -95,11 +98,12 @@ pub fn run(args: &Args) -> Outcome {
         file.write_all(text.as_bytes()).map_err(|error| unwritable(path, &error))?;
     }
     if args.json {
-        print_json(&serde_json::json!({ "rows": rows, "elections": elections }))?;
+        print_json(&serde_json::json!({ "rows": rows, "elections": elections, "views": changes }))?;
     } else {
-        print(&format!("{}\n{}", to_text(&rows), elections::to_text(&elections)))?;
+        print(&format!("{}\n{}\n{}", to_text(&rows), elections::to_text(&elections), changes::to_text(&changes)))?;
     }
-    let fine = rows.iter().all(Row::is_fine) && elections.iter().all(election::Row::is_fine);
+    let agree = elections.iter().all(election::Row::is_fine) && changes.iter().all(views::Row::is_fine);
+    let fine = rows.iter().all(Row::is_fine) && agree;
     Ok(ExitCode::from(if fine { HELD } else { VIOLATED }))
 }
 

@@ -1,6 +1,7 @@
 //! `baton peer`: run one member of a group, until a signal stops it.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 use baton_member::MemberServer;
 use baton_peer::{
-    Data, Detector, Election, GroupError, GroupFile, Leader, Member, MemberId, Options, PeerGroup, Stats, Warning,
-    folder_name,
+    Awaited, Data, Detector, Election, GroupError, GroupFile, Leader, Member, MemberId, Options, PeerGroup, Stats,
+    Warning, folder_name,
 };
 use baton_protocol::ProcessId;
 use baton_protocol::registry::Family;
@@ -58,9 +59,9 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The longest TTL of a client's session, such as 30s or 2m, up to 24h. When the group is started again, no client gets a
-    /// lock before this time is over, unless no client held one
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = max_ttl, allow_negative_numbers = true)]
-    max_ttl: Duration,
+    /// lock before this time is over, unless no client held one. Needs --listen [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = max_ttl, allow_negative_numbers = true)]
+    max_ttl: Option<Duration>,
     /// Write the trace of this member to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -86,8 +87,14 @@ pub struct Args {
 /// How often a member looks which others are silent.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// How often a member says what it waits for, if that changes, until the group begins.
+const AWAITED_EVERY: Duration = Duration::from_secs(2);
+
 /// The TTL of a client that names none.
 const TTL_DEFAULT: Duration = Duration::from_secs(10);
+
+/// The longest TTL of a client's session, if the user names none.
+const MAX_TTL: Duration = Duration::from_secs(60);
 
 /// The port for clients, and its address.
 type Port = (TcpListener, SocketAddr);
@@ -110,6 +117,9 @@ pub fn run(args: &Args) -> Outcome {
         let sentence = format!("--listen {listen} is for the clients of locks, but `{algorithm}` makes no locks");
         return Err(Failure::bad_input(sentence));
     }
+    if args.max_ttl.is_some() && args.listen.is_none() {
+        return Err(Failure::bad_input("--max-ttl is for the clients of this member, so it needs --listen"));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::bad_input(format!("cannot start the event loop: {error}")))?;
     runtime.block_on(serve(args, &group))
@@ -122,8 +132,8 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
         Some(listen) => Some(baton_member::bind(listen).await.map_err(Failure::bad_input)?),
         None => None,
     };
-    if args.listen.is_some() && args.max_ttl < TTL_DEFAULT {
-        let (max, ttl) = (args.max_ttl.as_secs_f64(), TTL_DEFAULT.as_secs());
+    if let Some(max) = args.max_ttl.filter(|max| *max < TTL_DEFAULT) {
+        let (max, ttl) = (max.as_secs_f64(), TTL_DEFAULT.as_secs());
         warn(format!(
             "--max-ttl {max}s is below the default TTL of clients, {ttl} s: they must ask for less with --ttl"
         ));
@@ -131,10 +141,14 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
     let data = args.data(group)?;
     let target = args.trace.as_deref().map(Target::open).transpose()?;
     let (warnings, printer) = print_warnings();
-    let options = Options { data, ..args.options(warnings) };
+    let awaited = watch::Sender::new(Awaited::all(group, args.id));
+    let (log, tell) = (awaited.subscribe(), awaited.subscribe());
+    let options = Options { data, awaited: Some(awaited), ..args.options(warnings) };
     let joined = tokio::select! {
         joined = Member::join(group, args.id, options) => joined.map_err(|error| Err(Failure::bad_input(error))),
         () = signals.stop() => Err(Ok(ExitCode::SUCCESS)),
+        never = log_awaited(log) => match never {},
+        never = turn_away(port.as_ref(), args.id, tell) => match never {},
     };
     let member = match joined {
         Ok(member) => member,
@@ -158,11 +172,33 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
     Ok(if is_traced { status } else { ExitCode::from(OUTPUT_FAILED) })
 }
 
+/// Warns whenever the member waits for other members than before.
+async fn log_awaited(awaited: watch::Receiver<Awaited>) -> Infallible {
+    let mut told = None;
+    loop {
+        sleep(AWAITED_EVERY).await;
+        let now = awaited.borrow().clone();
+        let ids = (now.missing.iter().map(|missing| missing.id).collect::<Vec<_>>(), now.incomplete.clone());
+        if told.as_ref() != Some(&ids) {
+            warn(format!("the group has not begun yet; {now}"));
+            told = Some(ids);
+        }
+    }
+}
+
+/// Tells clients why the member does not serve them yet.
+async fn turn_away(port: Option<&Port>, id: MemberId, awaited: watch::Receiver<Awaited>) -> Infallible {
+    match port {
+        Some((listener, _)) => baton_member::turn_away(listener, id, awaited).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Serves clients, and prints what happens, until a signal comes or the member can serve no longer.
 async fn take_part(args: &Args, member: &Member, port: Option<Port>, signals: &mut Signals) -> Outcome {
     let server = match port {
         Some(port) => {
-            let ttl_ms_max = u64::try_from(args.max_ttl.as_millis()).unwrap_or(u64::MAX);
+            let ttl_ms_max = u64::try_from(args.ttl_max().as_millis()).unwrap_or(u64::MAX);
             let limits = ServerLimits { ttl_ms_max, ..ServerLimits::DEFAULT };
             let served = baton_member::serve(member.clone(), port, limits, CONNECTIONS_MAX).await;
             Some(served.map_err(|error| cannot_serve(&error))?)
@@ -360,7 +396,12 @@ impl Args {
             }
             Err(_) => return Ok(None),
         };
-        Data::open(&folder, self.id, self.max_ttl).map(Some).map_err(Failure::bad_input)
+        Data::open(&folder, self.id, self.ttl_max()).map(Some).map_err(Failure::bad_input)
+    }
+
+    /// The longest lease of a client. A member that serves no clients gives none.
+    fn ttl_max(&self) -> Duration {
+        if self.listen.is_some() { self.max_ttl.unwrap_or(MAX_TTL) } else { Duration::ZERO }
     }
 
     /// One folder for each group file. Two groups that use one file, one after the other, count on in it.

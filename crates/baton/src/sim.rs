@@ -123,6 +123,10 @@ struct RunArgs {
     /// that --load names still notice the crash of the leader.)
     #[arg(long)]
     no_detector: bool,
+    /// The failure detectors report a crash or a partition to one process after the other, at random times within T
+    /// [default: 0, to all at once]
+    #[arg(long, value_name = "T")]
+    detector_spread: Option<f64>,
     /// Each request also sends an application message to another process, which then requests the lock, too
     #[arg(long)]
     app_messages: bool,
@@ -296,6 +300,7 @@ impl RunArgs {
             drift: self.drift.unwrap_or(file.drift),
             faults: if self.fault.is_empty() { file.faults } else { self.fault.clone() },
             no_detector: self.no_detector || file.no_detector,
+            detector_spread: self.detector_spread.unwrap_or(file.detector_spread),
             app_messages: self.app_messages || file.app_messages,
             store: self.store.map_or(file.store, |kind| {
                 Some(match kind {

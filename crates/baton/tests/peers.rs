@@ -273,6 +273,8 @@ fn what_is_no_group_is_refused_with_status_2() {
     assert!(refused(&central, &["--id=0", "--trace=/no/such/folder/t"]).contains("cannot write /no/such/folder/t"));
     assert!(refused(&central, &["--id=0", "--assume-synchronous"]).contains("is for elections without a guard"));
     assert!(refused(&group("algorithm = \"bully\""), &["--id=0"]).contains("`quorum` or `witness`"));
+    let without_clients = refused(&central, &["--id=0", "--max-ttl=30s"]);
+    assert!(without_clients.contains("is for the clients of this member, so it needs --listen"), "{without_clients}");
     // Port 1 is not for everybody, port 0 is nobody's address.
     assert!(refused(&central.replace(":2", ":0"), &["--id=0"]).contains("the address of member 1"));
     let missing = baton(&["peer", "--group=no-such-file", "--id=0"]);
@@ -339,6 +341,32 @@ fn strangers_at_the_port_do_not_flood_the_standard_error() {
     // There may be a second window of 10 s, if this machine is very slow.
     assert!((10..=60).contains(&shown), "{complaint}");
     assert!(complaint.contains(" more warnings in 10 s are not shown\n"), "{complaint}");
+}
+
+/// The log and the clients of a member are told which members are missing. Then it serves.
+#[test]
+fn a_member_says_what_it_waits_for_before_its_group_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = write_group(folder.path(), "algorithm = \"central\"", 2);
+    let clients = addresses(1).remove(0);
+    let mut first = Peer::spawn(&group, 0, &["--listen", &clients]);
+    let mut log = BufReader::new(first.child.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    assert!(line.starts_with("baton: the group has not begun yet; missing: 1 at "), "{line}");
+    assert!(line.ends_with(" (has not connected)\n"), "{line}");
+    for command in [&["lock", "-n", "work", "true"][..], &["status"]] {
+        let tried = baton(&[&command[..1], &["--server", &clients], &command[1..]].concat());
+        let told = String::from_utf8(tried.stderr).unwrap();
+        let why = "member 0 serves no clients yet, because its group has not begun; missing: 1 at ";
+        assert!(tried.status.code() == Some(69) && told.contains(why), "{told}");
+    }
+    // A client that waits is served when the group begins.
+    let waiting = Command::new(BATON).args(["lock", "--server", &clients, "work", "true"]).spawn().unwrap();
+    let mut second = Peer::spawn(&group, 1, &[]);
+    second.line_with("member 1 of 2");
+    assert!(waiting.wait_with_output().unwrap().status.success());
+    first.line_with("member 0 of 2");
 }
 
 /// The member counts on in its file, and its fences grow, although the group file has other addresses.

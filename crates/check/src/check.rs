@@ -247,8 +247,14 @@ impl Checker<'_> {
             });
         }
         let settled_after_d = SETTLED_AFTER_D.max(NOTICED_AFTER_D + ROUNDS * self.params.n as Ticks);
-        let settled_after = self.options.settled_after.unwrap_or(settled_after_d * assumed.max(delay_max));
-        Ok(Times { delay_max, notice_max: NOTICE_MAX_D * assumed, settled_after })
+        let notice_max = self.options.detector_spread.unwrap_or(NOTICE_MAX_D * assumed);
+        if notice_max > DELAY_MAX {
+            return Err(CheckError::Spread { spread: notice_max });
+        }
+        // The usual time leaves room for the usual spread.
+        let late = notice_max.saturating_sub(NOTICE_MAX_D * assumed);
+        let settled_after = self.options.settled_after.unwrap_or(settled_after_d * assumed.max(delay_max) + late);
+        Ok(Times { delay_max, notice_max, settled_after })
     }
 
     fn bounds(&self) -> Bounds {

@@ -170,7 +170,7 @@ impl<D: Detector> DetectorModel<D> {
         // A recovered process needs no memory: it sends heartbeats, and its detectors start again.
         let recovery = Recovery { memory: &[false], after_reports: false };
         // Only the checked detectors report crashes.
-        let rules = Rules { order, timed: true, crashed: None, faults, recovery, told: false };
+        let rules = Rules { order, timed: true, crashed: None, faults, recovery, told: false, source: None };
         let system =
             System::new(&beaters, rules, |me, beater| Local::new(beater, None, None, Watcher::new(me, group, times)));
         DetectorModel { system, properties: properties.to_vec(), times, delay }
@@ -225,6 +225,10 @@ impl<D: Detector> GroupModel for DetectorModel<D> {
     type Protocol = Beater;
     type User = Watcher<D>;
     type Own = ();
+
+    fn checks(&self, property: Property) -> bool {
+        self.properties.contains(&property)
+    }
 
     fn system(&self) -> &System<Beater, Watcher<D>> {
         &self.system

@@ -140,9 +140,18 @@ impl<P: Election> ElectionModel<P> {
     /// If the budget has no crashes, the leader at the start has already crashed.
     pub fn new(group: &Group<P>, order: LinkOrder, setting: Setting, properties: &[Property]) -> Self {
         let leader = leader_at_start(group);
-        let alive = setting.faults.crash > 0;
+        // Members of views hear only of the source.
+        let alive = setting.faults.crash > 0 || group.source.is_some();
         let Setting { faults, recovery, .. } = setting;
-        let rules = Rules { order, timed: true, crashed: leader.filter(|_| !alive), faults, recovery, told: true };
+        let rules = Rules {
+            order,
+            timed: true,
+            crashed: leader.filter(|_| !alive),
+            faults,
+            recovery,
+            told: true,
+            source: group.source,
+        };
         let system = System::new(group, rules, |_, process| {
             Local::new(process, None, None, Believer { leader: None, term: None, noticed: false })
         });
@@ -258,6 +267,10 @@ impl<P: Election> GroupModel for ElectionModel<P> {
         &mut self.system
     }
 
+    fn checks(&self, property: Property) -> bool {
+        self.properties.contains(&property)
+    }
+
     fn own_at_start(&self) -> Own {
         // If a process has an output at its start, the election has begun.
         let begun = self.system.rules.crashed.is_some() || (self.leaderless && !self.dormant);
@@ -320,7 +333,7 @@ impl<P: Election> GroupModel for ElectionModel<P> {
     fn is_due(&self, state: &ElectionState) -> bool {
         let untold = |at: ProcessId| {
             let reports = self.system.local(state.locals[at]).reports;
-            reports.mistaken != 0 || state.global.faults.has_reports_for(at, reports)
+            reports.mistaken != 0 || state.global.faults.has_reports_for(&self.system.rules, at, reports)
         };
         state.global.own.elapsed >= self.setting.times.notice_max && self.live(state.global.faults).any(untold)
     }

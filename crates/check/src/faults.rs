@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::explore::Found;
 use crate::group::{GroupModel, StateOf};
 use crate::network::Flight;
-use crate::system::Stimulus;
+use crate::system::{Rules, Stimulus};
 
 /// The budget of faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -102,7 +102,9 @@ impl Recovery {
                 Recovery { memory: &[true, false], after_reports }
             }
             Crashes::Never | Crashes::Final => Recovery { memory: &[], after_reports: true },
-            Crashes::Detected | Crashes::ButOne => Recovery { memory: either, after_reports: true },
+            Crashes::Detected | Crashes::ButOne | Crashes::ButSource => {
+                Recovery { memory: either, after_reports: true }
+            }
             Crashes::Coordinators => Recovery { memory: &[true], after_reports: false },
             Crashes::Any => Recovery { memory: either, after_reports: false },
         }
@@ -144,8 +146,10 @@ impl FaultsLeft {
     }
 
     /// Whether the failure detector of `observer` must report a crash or a recovery.
-    pub fn has_reports_for(self, observer: ProcessId, reports: DetectorReports) -> bool {
-        self.changes != Tally::default() && self.reports_for(observer, reports).next().is_some()
+    pub fn has_reports_for(self, rules: &Rules, observer: ProcessId, reports: DetectorReports) -> bool {
+        self.changes != Tally::default()
+            && rules.hears_of_crashes(observer)
+            && self.reports_for(observer, reports).next().is_some()
     }
 
     /// The processes on which the failure detector of `observer` must report.
@@ -224,7 +228,8 @@ fn crashes<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     if left.crash == 0 {
         return;
     }
-    for at in (0..state.locals.len()).filter(|&at| left.is_up(at) && model.may_crash(at)) {
+    let source = model.system().rules.source;
+    for at in (0..state.locals.len()).filter(|&at| left.is_up(at) && model.may_crash(at) && Some(at) != source) {
         let mut changed = FaultsLeft { crash: left.crash - 1, ..left };
         changed.changes.add(at);
         let global = model.after_fault(&state.global, changed);
@@ -241,13 +246,15 @@ fn recoveries<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>
     for at in (0..processes).filter(|&at| !left.is_up(at)) {
         let untold =
             |peer: ProcessId| left.is_up(peer) && reports_to(model, state, peer).told.of(at) < left.changes.of(at);
-        if after_reports && (0..processes).any(|peer| peer != at && untold(peer)) {
+        let rules = &model.system().rules;
+        if after_reports && (0..processes).any(|peer| peer != at && rules.hears_of_crashes(peer) && untold(peer)) {
             continue;
         }
         let mut changed = FaultsLeft { recover: left.recover - 1, ..left };
         changed.changes.add(at);
         // If detectors do not report crashes, their reports need not be remembered.
-        let told = if model.system().rules.told { changed.told_anew(processes) } else { Tally::default() };
+        let hears = rules.told && rules.hears_of_crashes(at);
+        let told = if hears { changed.told_anew(processes) } else { Tally::default() };
         let global = model.after_fault(&state.global, changed);
         let anew = state.without_those_of(at);
         for &memory in memory {
@@ -264,7 +271,8 @@ fn reports_to<M: GroupModel>(model: &M, state: &StateOf<M>, at: ProcessId) -> De
 /// Adds the reports of crashes and recoveries. Each live process gets all of them.
 fn reports<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     let left = state.global.faults;
-    for at in (0..state.locals.len()).filter(|&at| left.is_up(at)) {
+    let rules = &model.system().rules;
+    for at in (0..state.locals.len()).filter(|&at| left.is_up(at) && rules.hears_of_crashes(at)) {
         let reports = reports_to(model, state, at);
         for peer in left.reports_for(at, reports) {
             let stimulus = match reports.told.of(peer).is_multiple_of(2) {
@@ -276,7 +284,8 @@ fn reports<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     }
 }
 
-/// Adds wrong reports that a live process has crashed, and the corrections of such reports.
+/// Adds wrong reports that a live process has crashed, and the corrections of such reports. With views only the clients
+/// err, about the source: their leases end.
 fn mistakes<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     let left = state.global.faults;
     if model.system().rules.faults.suspect == 0 {
@@ -284,7 +293,9 @@ fn mistakes<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) 
     }
     for at in model.live(left) {
         let mistaken = reports_to(model, state, at).mistaken;
-        for peer in model.live(left).filter(|&peer| peer != at) {
+        let source = model.system().rules.source;
+        let may_err_about = |peer: ProcessId| source.is_none_or(|source| peer == source);
+        for peer in model.live(left).filter(|&peer| peer != at && may_err_about(peer)) {
             if mistaken >> peer & 1 == 1 {
                 let stimulus = Stimulus::Trust { peer: peer as u8, wrongly: true };
                 model.step(state, Occurrence::new(at, stimulus), state.global.clone(), found);

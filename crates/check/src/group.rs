@@ -1,10 +1,11 @@
 //! The common part of all models: how a group starts, which messages arrive, how time passes, and how a step of a
 //! process leads to the next state. Each family adds its own steps and properties.
 
-use baton_protocol::{ProcessId, Protocol};
+use baton_protocol::{ProcessId, Property, Protocol};
 use baton_trace::DropReason;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use smallvec::SmallVec;
 
 use crate::explore::{Found, Model, Successor, Violation};
 use crate::faults::{self, FaultsLeft, Occurrence};
@@ -33,6 +34,8 @@ pub trait GroupModel: Sync + Sized {
     fn system(&self) -> &System<Self::Protocol, Self::User>;
 
     fn system_mut(&mut self) -> &mut System<Self::Protocol, Self::User>;
+
+    fn checks(&self, property: Property) -> bool;
 
     /// Whether the model lets a process crash.
     fn may_crash(&self, _: ProcessId) -> bool {
@@ -167,6 +170,19 @@ pub trait GroupModel: Sync + Sized {
         self.push(Action::Tick, judged.map(|()| next), found);
     }
 
+    /// Checks the algorithm's own invariant, if it has one.
+    fn judge_invariant(&self, next: &StateOf<Self>) -> Result<(), Violation> {
+        if !Self::Protocol::HAS_INVARIANT || !self.checks(Property::Safety) {
+            return Ok(());
+        }
+        let process = |at: ProcessId| (at, &self.system().local(next.locals[at]).process);
+        let live: SmallVec<[_; 8]> = self.live(next.global.faults).map(process).collect();
+        match Self::Protocol::broken_invariant(&live) {
+            Some(detail) => Err(Violation { property: Property::Safety, detail }),
+            None => Ok(()),
+        }
+    }
+
     /// Adds the steps of one process, one for each outcome.
     fn step(
         &self,
@@ -179,7 +195,7 @@ pub trait GroupModel: Sync + Sized {
         for outcome in self.system().react(at, state.locals[event.at], stimulus, &mut found.gaps) {
             let mut next = state.after(self.system(), at, outcome, event.arrived, global.clone());
             let judged = self.judge_step(state, &mut next, &event, outcome, &mut found.reached);
-            let judged = judged.and_then(|()| self.judge(&next));
+            let judged = judged.and_then(|()| self.judge_invariant(&next)).and_then(|()| self.judge(&next));
             self.push(Action::Step { at, stimulus, outcome, copied }, judged.map(|()| next), found);
         }
     }

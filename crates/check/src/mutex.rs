@@ -59,8 +59,15 @@ impl<P: Mutex> User<P> for CheckedUser {
         Input::Command(act)
     }
 
-    fn hear(&mut self, Event::Granted { .. }: &Event) {
-        self.phase = if self.phase == Phase::Waiting { Phase::Inside } else { Phase::Uninvited };
+    fn hear(&mut self, event: &Event) {
+        self.phase = match (event, self.phase) {
+            (Event::Granted { .. }, Phase::Waiting) => Phase::Inside,
+            (Event::Granted { .. }, _) => Phase::Uninvited,
+            (Event::Lost, _) => {
+                self.asked = None;
+                Phase::Idle
+            }
+        };
     }
 
     fn crash(&mut self) {
@@ -74,8 +81,11 @@ impl<P: Mutex> User<P> for CheckedUser {
         }
     }
 
-    fn tell_event(story: &mut Story, at: ProcessId, Event::Granted { fence }: &Event) {
-        story.enter(at, *fence);
+    fn tell_event(story: &mut Story, at: ProcessId, event: &Event) {
+        match event {
+            Event::Granted { fence } => story.enter(at, *fence),
+            Event::Lost => story.lost(at),
+        }
     }
 }
 
@@ -125,7 +135,7 @@ impl<P: Mutex> MutexModel<P> {
         let clients = group.clients;
         let known = properties.contains(&Property::Order).then(|| VectorClock::new(clients));
         let Budget { faults, recovery, .. } = budget;
-        let rules = Rules { order, timed: false, crashed: None, faults, recovery, told: true };
+        let rules = Rules { order, timed: false, crashed: None, faults, recovery, told: true, source: group.source };
         let system = System::new(group, rules, |id, process| {
             let left = if id < clients { budget.entries.unwrap_or(FOR_EVER) } else { 0 };
             let user = CheckedUser { phase: Phase::Idle, left, asked: None };
@@ -182,7 +192,8 @@ impl<P: Mutex> MutexModel<P> {
 
     /// Checks the grants at `at` that led to `next`.
     fn judge_grants(&self, next: &mut MutexState, at: ProcessId, outcome: u32) -> Result<(), Violation> {
-        for &(_, Event::Granted { fence }) in &self.system.outcome(outcome).events {
+        for &(_, event) in &self.system.outcome(outcome).events {
+            let Event::Granted { fence } = event else { continue };
             if self.phase(next, at) == Phase::Uninvited {
                 return Err(uninvited_guest(at));
             }
@@ -227,7 +238,8 @@ impl<P: Mutex> MutexModel<P> {
         for at in 0..next.locals.len() {
             let local = self.system.local(next.locals[at]);
             let timer = !local.timers.is_empty();
-            let reports = local.reports.mistaken != 0 || next.global.faults.has_reports_for(at, local.reports);
+            let reports = local.reports.mistaken != 0
+                || next.global.faults.has_reports_for(&self.system.rules, at, local.reports);
             let reports = reports && next.global.faults.is_up(at);
             if timer || reports || local.user.phase == Phase::Inside {
                 return None;
@@ -293,6 +305,10 @@ impl<P: Mutex> GroupModel for MutexModel<P> {
         &mut self.system
     }
 
+    fn checks(&self, property: Property) -> bool {
+        self.properties.contains(&property)
+    }
+
     fn may_crash(&self, process: ProcessId) -> bool {
         process >= self.system.clients || self.budget.crashes != Crashes::Coordinators
     }
@@ -320,7 +336,8 @@ impl<P: Mutex> GroupModel for MutexModel<P> {
         outcome: u32,
         reached: &mut Reached,
     ) -> Result<(), Violation> {
-        reached.entries += self.system.outcome(outcome).events.len() as u64;
+        let events = &self.system.outcome(outcome).events;
+        reached.entries += events.iter().filter(|(_, event)| matches!(event, Event::Granted { .. })).count() as u64;
         self.judge_grants(next, event.at, outcome)
     }
 

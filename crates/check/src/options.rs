@@ -33,6 +33,9 @@ pub struct Options {
     pub delay: Option<Ticks>,
     /// Elections: the time in ticks after which all processes must agree. None: 40 D, or more in large groups.
     pub settled_after: Option<Ticks>,
+    /// Elections: the time in ticks after a crash, a recovery or a mistake in which the failure detectors of all processes
+    /// report it, each at a time of its own. None: 10 D.
+    pub detector_spread: Option<Ticks>,
     pub faults: Faults,
     pub limit: usize,
     /// The limit of memory, in bytes. None: most of the free memory.
@@ -71,6 +74,7 @@ impl Default for Options {
             timers: 2,
             delay: None,
             settled_after: None,
+            detector_spread: None,
             faults: Faults::NONE,
             limit: 20_000_000,
             memory: None,
@@ -156,6 +160,8 @@ pub enum CheckError {
     /// The delay is out of the range of discrete time.
     #[error("{option} cannot be {delay}; it must be from 1 to {DELAY_MAX} ticks")]
     Delay { option: &'static str, delay: Ticks },
+    #[error("--detector-spread cannot be {spread}; it must be from 0 to {DELAY_MAX} ticks")]
+    Spread { spread: Ticks },
     /// An action of the list before the exploration is impossible.
     #[error("action {number} of the list, `{action}`: {why}")]
     After {
@@ -257,7 +263,9 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
         (
             // Early deadlines in elections are wrong suspicions by design. What such mistakes do is of interest, so
             // elections are excepted.
-            faults.suspect > 0 && assumes.crashes != Crashes::Any && about.family != Family::Election,
+            faults.suspect > 0
+                && !matches!(assumes.crashes, Crashes::Any | Crashes::ButSource)
+                && about.family != Family::Election,
             "that no live process is suspected",
             "here live processes may be",
         ),

@@ -133,6 +133,12 @@ impl Story {
         self.record(Some(p), Event::Enter { req: self.requests[p], fence });
     }
 
+    /// Part of a step: the process is no longer in the critical section, although it has not left.
+    pub fn lost(&mut self, p: ProcessId) {
+        self.also(&format!("P{p} loses it"));
+        self.record(Some(p), Event::Lost { req: self.requests[p] });
+    }
+
     /// Part of a step: the process believes in a leader.
     pub fn elected(&mut self, p: ProcessId, leader: Option<ProcessId>, term: Option<u64>) {
         match leader {

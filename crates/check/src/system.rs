@@ -211,6 +211,15 @@ pub struct Rules {
     pub recovery: Recovery,
     /// Whether perfect failure detectors outside the model report crashes to the processes.
     pub told: bool,
+    /// With views: the process that hears of crashes, and never crashes. A mistake is that a client suspects it.
+    pub source: Option<ProcessId>,
+}
+
+impl Rules {
+    /// Whether the failure detector of this process reports crashes.
+    pub fn hears_of_crashes(&self, process: ProcessId) -> bool {
+        self.source.is_none_or(|source| source == process)
+    }
 }
 
 /// One possible start of a group.

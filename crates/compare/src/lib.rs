@@ -12,5 +12,6 @@ pub mod mutex;
 pub mod parallel;
 pub mod theory;
 pub mod verdict;
+pub mod views;
 
 pub use parallel::{Caller, Cancelled};

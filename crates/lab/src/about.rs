@@ -150,6 +150,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
         Crashes::Detected => "every crash is detected",
         Crashes::Final => "every crash is detected and for good",
         Crashes::ButOne => "every crash is detected, and one helper never crashes",
+        Crashes::ButSource => "every crash is detected, and the source of views never crashes",
         Crashes::Coordinators => "only coordinators crash",
         Crashes::Any => "any process may crash",
     };

@@ -10,16 +10,19 @@
 //! - `local`: the state of the member with its turns; pure.
 //! - `peers`: the algorithm of a real group.
 //! - `replica`: the [`Replica`](baton_server::replica::Replica) that runs them.
+//! - `waiting`: answers clients until the group begins.
 
 mod algorithm;
 mod local;
 mod peers;
 mod replica;
 mod turns;
+mod waiting;
 
 pub use algorithm::{Algorithm, Turn};
 pub use peers::PeerLocks;
 pub use replica::{MemberReplica, TERM};
+pub use waiting::turn_away;
 
 use std::net::SocketAddr;
 

@@ -125,7 +125,8 @@ pub struct Malformed;
 enum Phase {
     Gathering,
     Writing(Work),
-    Ready { generation: u64 },
+    /// This is in the member's file.
+    Ready(Past),
     Begun(Agreed),
     Ended(Ended),
 }
@@ -239,7 +240,7 @@ impl Beginning {
     /// This is in the member's file, and synced.
     pub fn written(&mut self, work: Work) {
         if self.phase == Phase::Writing(work) {
-            self.phase = Phase::Ready { generation: work.past.generation };
+            self.phase = Phase::Ready(work.past);
             self.settle();
         }
     }
@@ -258,7 +259,7 @@ impl Beginning {
     pub fn statement(&self) -> Statement {
         let stage = match self.phase {
             Phase::Gathering | Phase::Writing(_) => Stage::Gathering,
-            Phase::Ready { generation } => Stage::Ready { generation },
+            Phase::Ready(Past { generation, .. }) => Stage::Ready { generation },
             Phase::Begun(Agreed { generation, .. }) => Stage::Begun { generation },
             Phase::Ended(_) => Stage::Ended,
         };
@@ -314,9 +315,10 @@ impl Beginning {
             return;
         }
         self.list[id] = entry;
-        if let (Phase::Ready { generation }, Some(own)) = (self.phase, &mut self.list[self.me]) {
-            // Another member may have begun with this generation, and its clients may have leases.
-            own.past = Past { generation, held_nothing: false, ..own.past };
+        if let (Phase::Ready(past), Some(own)) = (self.phase, &mut self.list[self.me]) {
+            // Another process may have begun with this generation, and its clients may have leases. It may be a double of
+            // another member, whose file no later beginning sees.
+            own.past = Past { held_nothing: false, ..past };
         }
         (self.phase, self.work) = (Phase::Gathering, None);
     }
@@ -326,7 +328,7 @@ impl Beginning {
         if self.phase == Phase::Gathering {
             self.agree();
         }
-        if let Phase::Ready { generation } = self.phase
+        if let Phase::Ready(Past { generation, .. }) = self.phase
             && self.may_begin(generation)
             && let Some(list) = complete(&self.list)
         {

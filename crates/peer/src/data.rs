@@ -110,7 +110,10 @@ impl Data {
     /// lease lasts at most `ttl_max`.
     pub fn open(folder: &Path, id: MemberId, ttl_max: Duration) -> Result<Data, DataError> {
         let cannot = |source| DataError::Folder { folder: folder.to_owned(), source };
-        fs::create_dir_all(folder).map_err(cannot)?;
+        fs::create_dir_all(folder).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => cannot(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
+            _ => cannot(error),
+        })?;
         let lock = File::options().create(true).truncate(false).write(true).open(folder.join(format!("lock-{id}")));
         let lock = lock.map_err(cannot)?;
         match lock.try_lock() {
@@ -205,6 +208,16 @@ mod tests {
         assert!(error.ends_with("is in use: another process of member 1 runs"), "{error}");
         drop(first);
         Data::open(folder.path(), 1, TTL).unwrap();
+    }
+
+    #[test]
+    fn a_file_instead_of_a_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "content").unwrap();
+        let error = Data::open(&file, 0, TTL).unwrap_err().to_string();
+        assert_eq!(error, format!("cannot use the folder {}: it is not a folder", file.display()));
+        assert_eq!(fs::read(&file).unwrap(), b"content");
     }
 
     /// Each file is refused with one sentence, and stays as it was.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::beginning::{Agreed, Ended};
 use crate::data::DataError;
-use crate::group::{GroupError, MemberId};
+use crate::group::{GroupError, MemberId, PeerGroup};
 use crate::handshake::LinkError;
 use crate::shared::{Shared, TIME_MAX};
 
@@ -54,11 +54,20 @@ impl fmt::Display for Missing {
 }
 
 /// What a member waits for before its group begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Awaited {
     pub missing: Vec<Missing>,
     /// Connected with this member, but not with all others.
     pub incomplete: Vec<MemberId>,
+}
+
+impl Awaited {
+    /// Member `me` waits for all others.
+    pub fn all(group: &PeerGroup, me: MemberId) -> Awaited {
+        let others = group.file().members.iter().cloned().enumerate().filter(|(id, _)| *id != me);
+        let missing = others.map(|(id, address)| Missing { id, address, last: None }).collect();
+        Awaited { missing, incomplete: Vec::new() }
+    }
 }
 
 impl fmt::Display for Awaited {
@@ -129,5 +138,25 @@ impl Shared {
 
     fn address(&self, id: MemberId) -> String {
         self.group.file().members[id].clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_member_waits_for_is_one_sentence() {
+        let missing = |id, last| Missing { id, address: format!("h:{id}"), last };
+        let says = |missing, incomplete| Awaited { missing, incomplete }.to_string();
+        let refused = LinkError::Closed("refused".into());
+        assert_eq!(
+            says(vec![missing(0, Some(refused)), missing(2, None)], vec![1]),
+            "missing: 0 at h:0 (no connection: refused), 2 at h:2 (has not connected)"
+        );
+        let apart = "all members are connected with this one, but not with each other: 0, 2";
+        assert_eq!(says(vec![], vec![0, 2]), apart);
+        let agreeing = "all members are connected, but have not yet agreed that the group begins";
+        assert_eq!(says(vec![], vec![]), agreeing);
     }
 }

@@ -319,7 +319,9 @@ impl Callers {
         calls: &mut Calls,
     ) {
         // The algorithm's own fence is not used: it does not grow over several beginnings of the group.
-        while let Some((_, Event::Granted { .. })) = driver.take_event() {
+        while let Some((_, event)) = driver.take_event() {
+            // A group over sockets has no views.
+            let Event::Granted { .. } = event else { continue };
             let (req, caller) = match std::mem::replace(&mut self.turn, Turn::Idle) {
                 Turn::Requested { req, caller } => (req, caller),
                 // A protocol grants only what was requested.

@@ -24,6 +24,7 @@ pub mod property;
 pub mod registry;
 pub mod roster;
 pub mod topology;
+pub mod views;
 
 pub use fence::Fence;
 pub use picture::Picture;

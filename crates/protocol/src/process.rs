@@ -1,5 +1,6 @@
 //! The process model: the trait [`Protocol`], its inputs and its outputs.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::hash::Hash;
@@ -60,6 +61,16 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// others. Drivers hold commands back until it is ready, so a request counts from then on.
     fn is_ready(&self) -> bool {
         true
+    }
+
+    /// Whether [`broken_invariant`](Protocol::broken_invariant) looks at anything.
+    const HAS_INVARIANT: bool = false;
+
+    /// What is wrong if the live processes of a group break an invariant of the algorithm. Drivers call it after each step,
+    /// as an oracle. Steps never call it.
+    fn broken_invariant(live: &[(ProcessId, &Self)]) -> Option<String> {
+        let _ = live;
+        None
     }
 
     /// Shows every counter of this state that grows without bound; see [`Counter`]. Drivers call it, to tell whether

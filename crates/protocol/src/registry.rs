@@ -12,9 +12,10 @@ use crate::detector::Detector;
 use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
 pub use crate::property::Promises;
-use crate::{ProcessId, Property, Ticks, append, broken, detector, election, mutex};
+use crate::{ProcessId, Property, Ticks, append, broken, detector, election, mutex, views};
 use nearest::nearest;
 
+mod carried;
 mod nearest;
 mod variant;
 
@@ -141,6 +142,9 @@ pub enum Crashes {
     Final,
     /// Crashes that a failure detector reports, without mistakes, as long as one helper never crashes.
     ButOne,
+    /// Crashes that the failure detector of one helper reports to it, without mistakes: the source of [views](crate::views).
+    /// It never crashes. Crashed processes may recover.
+    ButSource,
     /// Crashes of coordinators, reported or not. A coordinator may recover with its memory. Clients do not crash.
     Coordinators,
     /// Any crash, reported or not.
@@ -150,7 +154,7 @@ pub enum Crashes {
 impl Crashes {
     /// Whether the algorithm survives a crash only if a failure detector reports it.
     pub fn must_be_reported(self) -> bool {
-        matches!(self, Crashes::Detected | Crashes::Final | Crashes::ButOne)
+        matches!(self, Crashes::Detected | Crashes::Final | Crashes::ButOne | Crashes::ButSource)
     }
 }
 
@@ -252,6 +256,12 @@ pub struct Group<P> {
     pub elects: Rule,
     /// Whether the promises hold through a partition, although a partition loses messages.
     pub partitions: bool,
+    /// With [views](crate::views): the process that hears of crashes, and never crashes itself. Failure detectors report on it
+    /// to the clients, and on the clients to it, and to no others. As leases do, they report a live client to it only after
+    /// they have reported it to that client.
+    pub source: Option<ProcessId>,
+    /// Whether no message is on its way, and no timer runs, soon after all users have what they want.
+    pub rests: bool,
     /// Whether a process may recover only with its memory.
     pub keeps_memory: bool,
     /// Processes of which some must be alive in the end, or no request is granted.
@@ -293,6 +303,8 @@ impl<P> Group<P> {
             drift: 0.0,
             elects: Rule::default(),
             partitions: false,
+            source: None,
+            rests: true,
             keeps_memory: false,
             survivors: None,
         }
@@ -399,6 +411,12 @@ pub fn check(name: &str, params: &Params) -> Result<(), SetupError> {
     validate(find(name)?, params)
 }
 
+/// The facts about an algorithm in the group that `params` ask for: with [views] it survives more and promises less.
+pub fn find_for(asked: &str, params: &Params) -> Result<&'static About, SetupError> {
+    let about = find(asked)?;
+    Ok(if views::are_wanted(params) { with_views(about) } else { about })
+}
+
 /// The algorithm with this name, or the only one of which `name` is a part: the beginning of the name, or of a word in
 /// it. If a part fits algorithms that are broken on purpose and others, it means the others. Capital letters mean the
 /// same as small ones.
@@ -481,13 +499,23 @@ macro_rules! algorithms {
     ($($family:ident $module:ident::$algorithm:ident;)*) => {
         pub static ALGORITHMS: &[&About] = &[$(&$module::$algorithm::ABOUT),*];
 
+        fn with_views(about: &'static About) -> &'static About {
+            match about.name {
+                $(name if name == $module::$algorithm::ABOUT.name => {
+                    static VIEWED: About = views::about($module::$algorithm::ABOUT);
+                    &VIEWED
+                })*
+                _ => about,
+            }
+        }
+
         /// Makes a group that runs the algorithm `name`, and gives it to `visitor`.
         pub fn visit<V: Visitor>(name: &str, params: &Params, visitor: V) -> Result<V::Output, SetupError> {
             let about = find(name)?;
             validate(about, params)?;
             match about.name {
                 $(name if name == $module::$algorithm::ABOUT.name => {
-                    Ok(visitor.$family(about, $module::$algorithm::group(params)?))
+                    carried::$family(about, params, visitor, $module::$algorithm::group)
                 })*
                 _ => unreachable!("`find` knows only what is listed"),
             }

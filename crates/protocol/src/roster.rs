@@ -12,7 +12,8 @@
 //! A recovered process has missed reports and cannot count them. It is a newcomer: it has no roster until a member
 //! sends it one. From then on the latest report of its own detector about a process overrules the roster. If this
 //! report were old, the roster would become wrong. So the report of a change must reach a newcomer no later than
-//! the messages that other members send because of this change. (In the simulator, all detectors are equally fast.)
+//! the messages that other members send because of this change. (The simulator refuses recoveries
+//! with detectors that report at different times; views need no such condition.)
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

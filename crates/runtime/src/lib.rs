@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bell;
 mod instant;
 mod raft;
 mod random;
@@ -19,6 +20,7 @@ mod task;
 mod thread;
 mod time;
 
+pub use bell::{Bell, Ringer, bell};
 pub use instant::Instant;
 pub use raft::Runtime;
 pub use random::{random, random_bytes, random_u64};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use baton_protocol::registry::{About, Assumes, Crashes, Family, Survivors};
+use baton_protocol::registry::{About, Assumes, Crashes, Family, Overlap, Survivors};
 use baton_protocol::{Group, ProcessId, Ticks};
 
 use crate::app::mutex::StoreKind;
@@ -35,6 +35,10 @@ pub fn check_ranges(options: &Options) -> Result<(), RunError> {
     if !(0.0..=0.5).contains(&options.drift) {
         let right = "a clock is off by at most one half, which is 0.5";
         return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
+    }
+    if !(0.0..=1e6).contains(&options.detector_spread) {
+        let right = "it must be from 0 to 1,000,000 T";
+        return Err(RunError::OutOfRange { what: "--detector-spread", value: options.detector_spread, right });
     }
     if options.workload.entries == 0 {
         return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
@@ -104,6 +108,13 @@ pub fn check<P>(
     if group.keeps_memory {
         check_memory(about, &options.faults)?;
     }
+    if let Some(source) = group.source {
+        let crashes = |fault: &Fault| fault.kind == FaultKind::Crash(source);
+        if options.faults.iter().any(crashes) {
+            let assumes = "that the source of views never crashes";
+            return Err(refusal(about, assumes, format!("P{source} is the source and would")));
+        }
+    }
     if about.assumes.crashes == Crashes::ButOne {
         check_survivors(about, &options.faults, group.clients..group.processes)?;
     }
@@ -113,8 +124,9 @@ pub fn check<P>(
     if options.no_detector {
         check_detector(about, &options.faults)?;
     }
+    check_spread(about, &options.faults, options.detector_spread)?;
     if let Some(detection) = detection {
-        check_reports(about, &options.faults, group.processes, detection)?;
+        check_reports(about, &options.faults, observers(group.processes, group.source), detection)?;
     }
     Ok(())
 }
@@ -126,6 +138,17 @@ fn check_detector(about: &'static About, faults: &[Fault]) -> Result<(), RunErro
     let begins_with_a_crash = about.family == Family::Election && faults.is_empty();
     if about.assumes.crashes.must_be_reported() && (begins_with_a_crash || faults.iter().any(is_reported)) {
         return Err(refusal(about, "that a failure detector reports every crash", "there is none".into()));
+    }
+    Ok(())
+}
+
+/// Refuses detectors that report at different times, where a recovered process must learn of each change no later than
+/// the others.
+pub fn check_spread(about: &'static About, faults: &[Fault], spread: f64) -> Result<(), RunError> {
+    let recovers = |fault: &Fault| matches!(fault.kind, FaultKind::Recover { .. });
+    if spread > 0.0 && about.assumes.overlap == Overlap::SameOrder && faults.iter().any(recovers) {
+        let assumes = "that a recovered process learns of each change no later than the others";
+        return Err(refusal(about, assumes, format!("its detector may report up to {spread} T later")));
     }
     Ok(())
 }
@@ -154,20 +177,25 @@ pub fn check_living(about: &'static About, faults: &[Fault], survivors: &Survivo
     Err(refusal(about, assumes, instead))
 }
 
+/// The processes that learn of crashes.
+pub fn observers(processes: usize, source: Option<ProcessId>) -> Range<ProcessId> {
+    source.map_or(0..processes, |source| source..source + 1)
+}
+
 /// Refuses a recovery before every live process has learnt of the crash, for algorithms that rely on a detector. The
 /// detector reports a crash after `detection`; a report after the recovery would be a mistake.
 pub fn check_reports(
     about: &'static About,
     faults: &[Fault],
-    processes: usize,
+    observers: Range<ProcessId>,
     detection: Ticks,
 ) -> Result<(), RunError> {
-    if !matches!(about.assumes.crashes, Crashes::Detected | Crashes::ButOne) {
+    if !matches!(about.assumes.crashes, Crashes::Detected | Crashes::ButOne | Crashes::ButSource) {
         return Ok(());
     }
     let mut in_time: Vec<&Fault> = faults.iter().collect();
     in_time.sort_by_key(|fault| fault.at);
-    let (mut down, mut up_since) = (BTreeMap::new(), vec![0; processes]);
+    let (mut down, mut up_since) = (BTreeMap::new(), vec![0; observers.end]);
     for fault in in_time {
         match fault.kind {
             FaultKind::Crash(process) => {
@@ -175,7 +203,7 @@ pub fn check_reports(
             }
             FaultKind::Recover { process, .. } => {
                 let Some(crashed) = down.remove(&process) else { continue };
-                let told = (0..processes).filter(|&peer| peer != process && !down.contains_key(&peer)).map(|peer| {
+                let told = observers.clone().filter(|&peer| peer != process && !down.contains_key(&peer)).map(|peer| {
                     let reported = up_since[peer].max(crashed) + detection;
                     (awake(faults, peer, up_since[peer], reported), peer)
                 });
@@ -271,7 +299,7 @@ fn check_partitions(about: &'static About, faults: &[Fault], allowed: bool) -> R
         _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
         _ if allowed => Ok(()),
         Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
-        Assumes { crashes: Crashes::Detected | Crashes::Final | Crashes::ButOne, .. } => {
+        Assumes { crashes: Crashes::Detected | Crashes::Final | Crashes::ButOne | Crashes::ButSource, .. } => {
             refuse("that only crashed processes are suspected", "processes behind a partition would be, too")
         }
         _ => Ok(()),

@@ -195,7 +195,7 @@ impl Rules {
     fn new(header: &Header, records: &[Record]) -> Result<Self, JudgeError> {
         let params = header.group_params();
         let Shape { processes, clients, is_guarded } = registry::visit(&header.algorithm, &params, ReadShape)?;
-        let about = registry::find(&header.algorithm)?;
+        let about = registry::find_for(&header.algorithm, &header.group_params())?;
         if header.processes != processes {
             let (found, expected) = (header.processes, processes);
             return Err(JudgeError::Processes { algorithm: about.name, clients, found, expected });

@@ -260,7 +260,7 @@ impl Replay<'_> {
     }
 
     fn go<P: Protocol>(self, stage: Stage<P>, aim: Aim) -> Result<Replayed, ReplayError> {
-        let about = registry::find(&self.header.algorithm)?;
+        let about = registry::find_for(&self.header.algorithm, &self.header.group_params())?;
         let cycle_from = self.header.cycle_from();
         let mut repeat = Repeat::new(stage, self.fifo()?, self.records, aim);
         repeat.play(cycle_from)?;

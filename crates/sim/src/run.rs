@@ -19,6 +19,7 @@ use crate::app::detector::{self, DetectorUsers};
 use crate::app::mutex::{self, Load, MutexUsers, Patience, StoreKind, Workload};
 use crate::assumptions;
 use crate::clocks::Clocks;
+use crate::detector::Delays;
 use crate::faults::{self, Fault, FaultKind};
 use crate::metrics::ProcessLoad;
 use crate::network::Network;
@@ -59,6 +60,8 @@ pub struct Options {
     pub swarm: bool,
     /// Whether no failure detector reports crashes and cuts to the processes.
     pub no_detector: bool,
+    /// The time in which the failure detectors of all processes report an event, in T. 0: all report at once.
+    pub detector_spread: f64,
     /// The run stops after this many events. Requests that still wait then violate liveness.
     pub events_max: u64,
     /// Receives the progress of the run.
@@ -87,6 +90,7 @@ impl Options {
             noticed_by: None,
             swarm: false,
             no_detector: false,
+            detector_spread: 0.0,
             events_max: events_max(entries, n),
             watch: None,
             stop: None,
@@ -94,8 +98,13 @@ impl Options {
     }
 
     /// How long after a crash, a recovery or a cut the detector reports it. None: there is no detector.
-    fn detection(&self) -> Option<Ticks> {
-        (!self.no_detector).then_some(2 * self.params.delay_max)
+    fn detection(&self) -> Option<Delays> {
+        self.reports_after(2 * self.params.delay_max)
+    }
+
+    /// The delays of detectors that report after `least` at the earliest.
+    fn reports_after(&self, least: Ticks) -> Option<Delays> {
+        (!self.no_detector).then(|| Delays { least, spread: ticks(self.detector_spread) })
     }
 
     /// The default is so long that practically only a request that waits for ever is too late. It is even longer
@@ -237,11 +246,13 @@ impl Run<'_> {
         about: &'static About,
         group: Group<P>,
         users: A,
-        detection: Option<Ticks>,
+        detection: Option<Delays>,
         causality: bool,
     ) -> Result<Outcome<P, A>, RunError> {
         let options = self.options;
-        assumptions::check(about, options, &group, detection)?;
+        // The source of views learns of a crash after all clients could have learned that their leases are over.
+        let source_waits = group.source.map_or(0, |_| ticks(options.detector_spread) + 1);
+        assumptions::check(about, options, &group, detection.map(|delays| delays.longest() + source_waits))?;
         let clocks = Clocks::drawn(group.processes, options.drift, options.seed);
         let header = header(about, options, &group, &clocks);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
@@ -532,6 +543,9 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks:
     let mut network = options.network.traced();
     if options.no_detector {
         network.notes.insert("detector".into(), false.into());
+    }
+    if options.detector_spread > 0.0 {
+        network.notes.insert("detector_spread".into(), options.detector_spread.into());
     }
     if let Some(rates) = clocks.rates() {
         network.notes.insert("drift".into(), options.drift.into());

@@ -66,6 +66,9 @@ pub struct Spec {
     /// Whether no failure detector reports crashes and cuts to the processes.
     #[serde(default)]
     pub no_detector: bool,
+    /// The time in which the failure detectors of all processes report an event, in T; default 0, so all report at once.
+    #[serde(default)]
+    pub detector_spread: f64,
     /// How long a request may wait after the last fault, in T; default very long.
     pub patience: Option<f64>,
     /// The run stops after this many events.
@@ -144,6 +147,7 @@ impl Spec {
         options.seed = self.seed.unwrap_or(options.seed);
         options.ignore_assumptions = self.ignore_assumptions;
         options.no_detector = self.no_detector;
+        options.detector_spread = self.detector_spread;
         options.patience = self.patience;
         options.events_max = self.events_max.unwrap_or_else(|| events_max(options.workload.entries, n));
         Ok(options)
@@ -152,7 +156,7 @@ impl Spec {
     /// An option without a meaning for the algorithm is probably a mistake, so it is refused and not ignored.
     fn refuse_what_means_nothing(&self, about: &'static About) -> Result<(), RunError> {
         use Family::{Append, Detector, Election, Mutex};
-        let said: [(_, _, &[Family]); 9] = [
+        let said: [(_, _, &[Family]); 10] = [
             ("load", self.load.is_some(), &[Mutex, Election, Append]),
             ("noticed-by", self.noticed_by.is_some(), &[Election]),
             ("entries", self.entries.is_some(), &[Mutex, Detector, Append]),
@@ -162,7 +166,12 @@ impl Spec {
             ("store", self.store.is_some(), &[Mutex]),
             ("patience", self.patience.is_some(), &[Mutex]),
             ("no-detector", self.no_detector, &[Mutex, Election, Append]),
+            ("detector-spread", self.detector_spread != 0.0, &[Mutex, Election, Append]),
         ];
+        if self.no_detector && self.detector_spread != 0.0 {
+            let reason = "--no-detector leaves no detector that could report".into();
+            return Err(RunError::Meaningless { option: "detector-spread", algorithm: about.name, reason });
+        }
         // If the user wrote faults, the faults decide which processes crash, and when a process notices that there is
         // no leader.
         let up_to_faults = self.faults.iter().any(|fault| fault != "random");

@@ -65,6 +65,8 @@ pub use text::range;
 pub struct Stage<P: Protocol> {
     clients: usize,
     make: Arc<dyn Fn(ProcessId) -> P + Send + Sync>,
+    /// With views: the process that hears of crashes.
+    source: Option<ProcessId>,
     words: Words<P>,
     processes: Vec<P>,
     down: BTreeSet<ProcessId>,
@@ -94,6 +96,7 @@ impl<P: Protocol> Stage<P> {
             processes: (0..group.processes).map(&group.make).collect(),
             oracles: Oracles::new(group.processes, group.clients, words.detects),
             make: Arc::from(group.make),
+            source: group.source,
             words,
             down: BTreeSet::new(),
             catching_up: BTreeSet::new(),
@@ -155,7 +158,16 @@ impl<P: Protocol> Stage<P> {
             Action::App { from, to } => self.app(from, to, told)?,
             Action::Choose { ref script } => self.script.clone_from(script),
         }
+        if let Some(detail) = self.broken_invariant() {
+            effects.push(Effect::Violated { property: "safety", detail });
+        }
         Ok(effects)
+    }
+
+    /// What is wrong if the live processes break an invariant of the algorithm.
+    fn broken_invariant(&self) -> Option<String> {
+        let live = || self.processes.iter().enumerate().filter(|(process, _)| self.is_up(*process));
+        P::HAS_INVARIANT.then(|| P::broken_invariant(&live().collect::<Vec<_>>()))?
     }
 
     /// A user requests only if it has neither a pending request nor a grant, and releases only a grant.
@@ -353,6 +365,11 @@ impl<P: Protocol> Stage<P> {
                     self.inside.insert(*process);
                 }
                 self.oracles.grant(*process, *fence)
+            }
+            Effect::Revoked { process } => {
+                self.inside.remove(process);
+                self.oracles.leave(*process);
+                Vec::new()
             }
             Effect::Elected { process, leader, term } => self.oracles.elect(*process, *leader, *term),
             Effect::Appended { process, offset, asked } => {

@@ -5,6 +5,8 @@
 //! the next one strikes, at least one process never crashes, and all faults end. After the last fault every waiting
 //! request must be granted.
 
+use std::ops::Range;
+
 use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
@@ -20,8 +22,8 @@ use crate::time::{in_t, ticks};
 
 /// Returns the same options, plus the faults that the seed draws.
 pub fn draw(options: &Options) -> Result<Options, SetupError> {
-    let about = registry::find(&options.algorithm)?;
     let size = registry::visit(&options.algorithm, &options.params, Size)?;
+    let about = size.about;
     let mut drawn = Options { swarm: false, ..options.clone() };
     // A generator of its own: the run is the same as if the user had written the drawn faults.
     let mut rng = fastrand::Rng::with_seed(options.seed.rotate_left(32));
@@ -66,43 +68,61 @@ pub fn added(options: &Options, drawn: &Options) -> Drawn {
 /// assumes that no message is lost. `keeps_memory`: every process must recover with its memory. `survivors`: the
 /// processes that must be up at the end.
 struct Sizes {
+    about: &'static About,
     clients: usize,
     processes: usize,
     partitions: bool,
     keeps_memory: bool,
     survivors: Option<Survivors>,
+    observers: Range<ProcessId>,
 }
 
 struct Size;
 
 impl Size {
-    fn of<P>(group: &Group<P>) -> Sizes {
+    fn of<P>(about: &'static About, group: &Group<P>) -> Sizes {
         let &Group { clients, processes, partitions, keeps_memory, .. } = group;
-        Sizes { clients, processes, partitions, keeps_memory, survivors: group.survivors.clone() }
+        Sizes {
+            about,
+            clients,
+            processes,
+            partitions,
+            keeps_memory,
+            survivors: group.survivors.clone(),
+            observers: assumptions::observers(processes, group.source),
+        }
     }
 }
 
 impl Visitor for Size {
     type Output = Sizes;
 
-    fn unsupported(self, _: &'static About) -> Sizes {
-        Sizes { clients: 0, processes: 0, partitions: false, keeps_memory: false, survivors: None }
+    fn unsupported(self, about: &'static About) -> Sizes {
+        Sizes {
+            about,
+            clients: 0,
+            processes: 0,
+            partitions: false,
+            keeps_memory: false,
+            survivors: None,
+            observers: 0..0,
+        }
     }
 
-    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Sizes {
-        Size::of(&group)
+    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Sizes {
+        Size::of(about, &group)
     }
 
-    fn election<P: Election>(self, _: &'static About, group: Group<P>) -> Sizes {
-        Size::of(&group)
+    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Sizes {
+        Size::of(about, &group)
     }
 
-    fn detector<D: Detector>(self, _: &'static About, group: Group<D>) -> Sizes {
-        Size::of(&group)
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Sizes {
+        Size::of(about, &group)
     }
 
-    fn append<P: Append>(self, _: &'static About, group: Group<P>) -> Sizes {
-        Size::of(&group)
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Sizes {
+        Size::of(about, &group)
     }
 }
 
@@ -251,12 +271,14 @@ impl Swarm<'_> {
     /// Whether `more` faults may strike after the faults that the user wrote and the faults that were `drawn` before.
     fn fits(&self, drawn: &[Fault], more: &[Fault]) -> bool {
         let all = [&self.options.faults, drawn, more].concat();
-        let detection = 2 * self.options.params.delay_max;
+        // The source of views learns of a crash after twice the spread.
+        let detection = 2 * self.options.params.delay_max + 2 * ticks(self.options.detector_spread) + 1;
         let enough_live =
             self.size.survivors.as_ref().is_none_or(|survivors| {
                 all.is_empty() || assumptions::check_living(self.about, &all, survivors).is_ok()
             });
-        let told = assumptions::check_reports(self.about, &all, self.size.processes, detection).is_ok();
-        self.free() || (enough_live && told)
+        let told = assumptions::check_reports(self.about, &all, self.size.observers.clone(), detection).is_ok();
+        let in_order = assumptions::check_spread(self.about, &all, self.options.detector_spread).is_ok();
+        self.free() || (enough_live && told && in_order)
     }
 }

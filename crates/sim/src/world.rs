@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::app::Application;
 use crate::clocks::Clocks;
-use crate::detector::Detector;
+use crate::detector::{Delays, Detector};
 use crate::faults::{Cut, Fault, FaultKind};
 use crate::metrics::Messages;
 use crate::network::{Links, Network};
@@ -34,7 +34,7 @@ pub struct Setup {
     pub network: Network,
     pub faults: Vec<Fault>,
     /// How long after a crash, a recovery, a partition or its healing the other processes learn of it. None: never.
-    pub detection: Option<Ticks>,
+    pub detection: Option<Delays>,
     /// The local clock of each process.
     pub clocks: Clocks,
     /// The seed of all random numbers.
@@ -137,7 +137,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             timers: FxHashMap::default(),
             settings: 0,
             cut: Vec::new(),
-            detector: Detector::new(setup.detection),
+            detector: Detector::new(setup.detection, setup.seed, group.source),
             clocks: setup.clocks,
             sent: 0,
             deliveries: 0,
@@ -368,9 +368,23 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                 Output::Stamp(_) => {}
             }
         }
+        self.judge_invariant(process);
         if !self.wire.is_ready(process) && self.processes[process].is_ready() {
             self.wire.catching_up.retain(|other| *other != process);
             self.app.ready(process, &mut self.wire);
+        }
+    }
+}
+
+impl<P: Protocol, A: Application<P>> World<P, A> {
+    /// Checks the algorithm's own invariant after a step of `process`, if it has one.
+    fn judge_invariant(&mut self, process: ProcessId) {
+        if !P::HAS_INVARIANT {
+            return;
+        }
+        let live = self.processes.iter().enumerate().filter(|(process, _)| self.wire.is_up(*process));
+        if let Some(detail) = P::broken_invariant(&live.collect::<Vec<_>>()) {
+            self.app.broken_invariant(process, detail, &mut self.wire);
         }
     }
 }

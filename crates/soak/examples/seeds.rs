@@ -2,6 +2,8 @@
 //! single seed. Builds faster than `baton soak`:
 //!
 //! `cargo run --profile soak -p baton-soak --example seeds -- raft 3 0 1000 [threads] [failures to stop at]`
+//!
+//! `... -- raft 3 7 1 --svg FILE` also draws the run of seed 7.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -12,7 +14,8 @@ use std::time::Instant;
 use baton_soak::{Engine, Most, Options, effects, run};
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let svg = words.iter().position(|word| word == "--svg").map(|at| words.split_off(at).pop().unwrap_or_default());
     let number = |place: usize, default: u64| words.get(place).map_or(Some(default), |word| word.parse().ok());
     let engine = match words.first().map(String::as_str) {
         Some("raft") => Engine::Raft,
@@ -36,7 +39,13 @@ fn main() -> ExitCode {
                     if ran > 0 && ran.is_multiple_of(500) {
                         eprintln!("{ran} seeds, {:.1} a second", ran as f64 / began.elapsed().as_secs_f64());
                     }
-                    let report = run(Options { nodes, engine, story: count == 1, ..Options::new(seed) });
+                    let (story, diagram) = (count == 1, count == 1 && svg.is_some());
+                    let report = run(Options { nodes, engine, story, diagram, ..Options::new(seed) });
+                    if let Some((svg, drawn)) = svg.as_ref().zip(report.diagram)
+                        && let Err(error) = std::fs::write(svg, drawn)
+                    {
+                        eprintln!("cannot write {svg}: {error}");
+                    }
                     report.story.iter().for_each(|line| println!("{line}"));
                     if let Ok(mut sums) = sums.lock() {
                         report.effects.iter().for_each(|(effect, count)| *sums.0.entry(effect).or_default() += count);

@@ -33,6 +33,8 @@ struct Bar {
     line: usize,
     kind: Kind,
     label: String,
+    /// Instead of the label if that has no room.
+    short: String,
     from: Micros,
     to: Option<Micros>,
 }
@@ -49,11 +51,13 @@ pub(super) struct Diagram {
 /// Pixels.
 const LEFT: f64 = 90.0;
 const WIDTH: f64 = 1_500.0;
-const LINE: f64 = 30.0;
+const LINE: f64 = 34.0;
 const TOP: f64 = 40.0;
 const TEXT: f64 = 14.0;
 /// The height of the part of a line that one lock has.
-const PART: f64 = 8.0;
+const PART: f64 = 9.0;
+/// The height of a row of numbers.
+const ROW: f64 = 11.0;
 
 impl Diagram {
     pub fn mark(&mut self, now: Micros, what: String) {
@@ -71,73 +75,137 @@ impl Diagram {
         for bar in shown {
             if !self.open.contains_key(&bar) {
                 let (line, kind, label) = bar.clone();
+                // The colour says what it is.
+                let short = match kind {
+                    Kind::Holds(_) | Kind::Leads => label.rsplit(' ').next().unwrap_or_default().to_owned(),
+                    Kind::Down | Kind::Paused => String::new(),
+                };
                 self.open.insert(bar, self.bars.len());
-                self.bars.push(Bar { line, kind, label, from: now, to: None });
+                self.bars.push(Bar { line, kind, label, short, from: now, to: None });
             }
         }
     }
 
     /// The picture as SVG. `lines` are the names of the lines, from above.
     fn draw(&self, lines: &[String], end: Micros) -> String {
-        let x = |at: Micros| LEFT + WIDTH * at as f64 / end.max(1) as f64;
-        let y = |line: usize| TOP + LINE * line as f64;
-        let floor = y(lines.len());
-        let (width, height) = (LEFT + WIDTH + 20.0, floor + 30.0 + TEXT * (self.marks.len() + 1) as f64);
-        let mut svg = format!(
+        let mut sheet = Sheet { svg: String::new(), end };
+        sheet.frame(lines, &legend(&self.bars));
+        self.bars.iter().for_each(|bar| sheet.bar(bar));
+        let floor = TOP + LINE * lines.len() as f64;
+        let bottom = sheet.marks(floor, &self.marks);
+        let (width, height) = (LEFT + WIDTH + 20.0, bottom + TEXT);
+        format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
-             <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
-        );
-        for (line, name) in lines.iter().enumerate() {
-            let middle = y(line) + LINE / 2.0;
-            text(&mut svg, (8.0, middle + 4.0), "#1c1b19", name);
-            stroke(&mut svg, (LEFT, middle), (LEFT + WIDTH, middle), "#dddbd5");
-        }
-        for second in 0..=end / (1_000 * MS) {
-            let at = x(second * 1_000 * MS);
-            stroke(&mut svg, (at, TOP - 6.0), (at, TOP), "#85817a");
-            if second % 5 == 0 {
-                text(&mut svg, (at - 6.0, TOP - 10.0), "#5d5b56", &format!("{second} s"));
-            }
-        }
-        for bar in &self.bars {
-            let (from, to) = (x(bar.from), x(bar.to.unwrap_or(end)));
-            let (top, high) = match bar.kind {
-                Kind::Holds(lock) => (2.0 + (PART + 1.0) * lock.min(2) as f64, PART),
-                _ => (5.0, LINE - 10.0),
-            };
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{high}\" fill=\"{}\" fill-opacity=\"0.8\">\
-                 <title>{}, from {} to {}</title></rect>",
-                y(bar.line) + top,
-                (to - from).max(1.0),
-                bar.kind.color(),
-                escaped(&bar.label),
-                ms(bar.from),
-                bar.to.map_or("the end".to_owned(), ms)
-            );
-            if to - from > 7.0 * bar.label.len() as f64 {
-                let at = (from + 2.0, y(bar.line) + top + high.min(14.0) - 1.0);
-                text(&mut svg, at, "#ffffff", &bar.label);
-            }
-        }
-        for (number, (at, what)) in self.marks.iter().enumerate() {
-            let at_x = x(*at);
-            let color = if what.starts_with("fault") { "#c81e1e" } else { "#1a7f37" };
-            stroke(&mut svg, (at_x, TOP), (at_x, floor + 6.0), color);
-            text(
-                &mut svg,
-                (at_x - 3.0, floor + 6.0 + 10.0 * (number % 2 + 1) as f64),
-                color,
-                &format!("{}", number + 1),
-            );
-            let below = floor + 40.0 + TEXT * number as f64;
-            text(&mut svg, (LEFT, below), "#1c1b19", &format!("{}  {}  {what}", number + 1, ms(*at)));
-        }
-        svg.push_str("</svg>\n");
-        svg
+             <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n{}</svg>\n",
+            sheet.svg
+        )
     }
+}
+
+/// A picture that is being drawn, of a run that has ended.
+struct Sheet {
+    svg: String,
+    end: Micros,
+}
+
+impl Sheet {
+    fn x(&self, at: Micros) -> f64 {
+        LEFT + WIDTH * at as f64 / self.end.max(1) as f64
+    }
+
+    /// The lines with their names, the seconds, and what the colours mean.
+    fn frame(&mut self, lines: &[String], legend: &BTreeMap<String, Kind>) {
+        for (number, (name, kind)) in legend.iter().rev().enumerate() {
+            let (at, color) = (LEFT + WIDTH - 80.0 * (number + 1) as f64, kind.color());
+            let _ = writeln!(self.svg, "<rect x=\"{at:.1}\" y=\"3\" width=\"9\" height=\"9\" fill=\"{color}\"/>");
+            text(&mut self.svg, (at + 13.0, 11.5), "#1c1b19", name);
+        }
+        for (line, name) in lines.iter().enumerate() {
+            let middle = TOP + LINE * line as f64 + LINE / 2.0;
+            text(&mut self.svg, (8.0, middle + 4.0), "#1c1b19", name);
+            stroke(&mut self.svg, (LEFT, middle), (LEFT + WIDTH, middle), "#dddbd5");
+        }
+        for second in 0..=self.end / (1_000 * MS) {
+            let at = self.x(second * 1_000 * MS);
+            stroke(&mut self.svg, (at, TOP - 6.0), (at, TOP), "#85817a");
+            if second % 5 == 0 {
+                text(&mut self.svg, (at - 6.0, TOP - 10.0), "#5d5b56", &format!("{second} s"));
+            }
+        }
+    }
+
+    /// A bar has its label, or the short one, if that has room. All of it is told when the pointer is there.
+    fn bar(&mut self, bar: &Bar) {
+        let (from, to) = (self.x(bar.from), self.x(bar.to.unwrap_or(self.end)));
+        let (below, high) = match bar.kind {
+            Kind::Holds(lock) => (2.0 + (PART + 1.0) * lock.min(2) as f64, PART),
+            _ => (5.0, LINE - 10.0),
+        };
+        let top = TOP + LINE * bar.line as f64 + below;
+        let _ = writeln!(
+            self.svg,
+            "<rect x=\"{from:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{high}\" fill=\"{}\" fill-opacity=\"0.8\">\
+             <title>{}, from {} to {}</title></rect>",
+            (to - from).max(1.0),
+            bar.kind.color(),
+            escaped(&bar.label),
+            ms(bar.from),
+            bar.to.map_or("the end".to_owned(), ms)
+        );
+        let label = [bar.label.as_str(), &bar.short].into_iter().find(|label| to - from > width_of(label) + 4.0);
+        if let Some(label) = label.filter(|label| !label.is_empty()) {
+            let size = high.min(11.0);
+            sized(&mut self.svg, (from + 2.0, top + high / 2.0 + size * 0.36), ("#ffffff", size), label);
+        }
+    }
+
+    /// Numbers below the lines, and a list of what happened there. Returns where the list ends.
+    fn marks(&mut self, floor: f64, marks: &[(Micros, String)]) -> f64 {
+        let rows = rows(marks.iter().map(|(at, _)| self.x(*at)));
+        let list = floor + 18.0 + ROW * (rows.iter().max().map_or(0, |last| last + 1)) as f64;
+        for (number, ((at, what), row)) in marks.iter().zip(rows).enumerate() {
+            let (x, number) = (self.x(*at), number + 1);
+            let color = if what.starts_with("fault") { "#c81e1e" } else { "#1a7f37" };
+            stroke(&mut self.svg, (x, TOP), (x, floor + 4.0), color);
+            text(&mut self.svg, (x - 3.0, floor + 15.0 + ROW * row as f64), color, &number.to_string());
+            let below = list + TEXT * number as f64;
+            let columns = [(0.0, number.to_string()), (26.0, ms(*at)), (106.0, what.clone())];
+            columns.iter().for_each(|(x, said)| text(&mut self.svg, (LEFT + x, below), "#1c1b19", said));
+        }
+        list + TEXT * marks.len() as f64
+    }
+}
+
+/// What the colours mean, of all that the picture has.
+fn legend(bars: &[Bar]) -> BTreeMap<String, Kind> {
+    let name = |bar: &Bar| match bar.kind {
+        Kind::Down => "down".to_owned(),
+        Kind::Paused => "paused".to_owned(),
+        Kind::Leads => "leads".to_owned(),
+        Kind::Holds(_) => format!("holds {}", bar.label.split(' ').next().unwrap_or_default()),
+    };
+    bars.iter().map(|bar| (name(bar), bar.kind)).collect()
+}
+
+/// For each number of a mark, the row in which it has room. The marks come in the order of time.
+fn rows(marks: impl Iterator<Item = f64>) -> Vec<usize> {
+    let mut ends: Vec<f64> = Vec::new();
+    let place = |(number, x): (usize, f64)| {
+        let end = x + width_of(&(number + 1).to_string()) + 3.0;
+        let row = ends.iter().position(|end| *end <= x).unwrap_or(ends.len());
+        match ends.get_mut(row) {
+            Some(last) => *last = end,
+            None => ends.push(end),
+        }
+        row
+    };
+    marks.enumerate().map(place).collect()
+}
+
+/// About as wide as the text is.
+fn width_of(text: &str) -> f64 {
+    6.3 * text.chars().count() as f64
 }
 
 fn ms(at: Micros) -> String {
@@ -148,8 +216,13 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), color: &str, said: &str) {
-    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{color}\">{}</text>", escaped(said));
+fn text(svg: &mut String, at: (f64, f64), color: &str, said: &str) {
+    sized(svg, at, (color, 11.0), said);
+}
+
+fn sized(svg: &mut String, (x, y): (f64, f64), (color, size): (&str, f64), said: &str) {
+    let said = escaped(said);
+    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{color}\" font-size=\"{size}\">{said}</text>");
 }
 
 fn stroke(svg: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), color: &str) {
@@ -220,5 +293,11 @@ mod tests {
         let svg = diagram.draw(&["node 0".to_owned(), "client 0".to_owned()], 10_000);
         assert!(svg.contains("leads &lt;7&gt;, from 1.000 ms to 3.000 ms"), "{svg}");
         assert!(svg.contains("l0, from 3.000 ms to the end"), "{svg}");
+    }
+
+    #[test]
+    fn numbers_of_close_marks_stand_below_each_other() {
+        let one = width_of("1") + 3.0;
+        assert_eq!(rows([10.0, 11.0, 12.0, 10.0 + one, 500.0].into_iter()), [0, 1, 2, 0, 0]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub type Effect = &'static str;
 
 /// All that faults of the shipped engine do. `tests/raft.rs` waits for each of them.
-pub const ALL: [Effect; 40] = [
+pub const ALL: [Effect; 42] = [
     "a node dies at a poll",
     "a node hands the leadership over and ends",
     "a node dies with unsynced bytes",
@@ -32,6 +32,8 @@ pub const ALL: [Effect; 40] = [
     "the nodes are split",
     "a link is cut one way",
     "a leader hears old answers",
+    "a leader hears held answers after another node leads",
+    "a snapshot is held on its way",
     "a node is paused",
     "another node leads after a transfer",
     "a node begins late",

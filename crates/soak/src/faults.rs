@@ -74,8 +74,14 @@ pub(super) enum Fault {
     SetBack(NodeId),
     /// The shipped engine only: another machine starts with a copy of a node's folder. The node is cut off for a while.
     Copy {
-        of: NodeId,
-        to: NodeId,
+        of: Which,
+        duration: Micros,
+    },
+    /// The shipped engine only: the leader hears the answers of the others only when another node leads.
+    HoldAnswers,
+    /// The shipped engine only: the next snapshot that a node receives is late.
+    HoldSnapshot {
+        node: NodeId,
         duration: Micros,
     },
     /// A thief that knows the number of a session, but not its secret, tries to resume it.
@@ -168,7 +174,7 @@ impl World {
     }
 
     /// The leader is hit as often as all other nodes together.
-    fn any_node(&mut self) -> Which {
+    pub(super) fn any_node(&mut self) -> Which {
         if self.rng.bool() { Which::Leader } else { Which::Node(self.rng.usize(..self.nodes.len())) }
     }
 
@@ -191,8 +197,9 @@ impl World {
     }
 
     pub(super) fn strike(&mut self, fault: Fault) -> Result<(), String> {
-        self.tell(|| format!("fault: {fault:?}"));
-        self.mark(|| format!("fault: {fault:?}"));
+        let nodes = self.nodes.len();
+        self.tell(|| format!("fault: {}", fault.words(nodes)));
+        self.mark(|| format!("fault: {}", fault.words(nodes)));
         match fault {
             Fault::Pause(which, duration) => {
                 if let Some(node) = self.which(which).filter(|node| self.nodes[*node].paused.is_none()) {
@@ -218,7 +225,9 @@ impl World {
             Fault::Wipe { node, joins } => return self.wipe(node, joins),
             Fault::Backup(node) => self.backup(node),
             Fault::SetBack(node) => self.set_back(node),
-            Fault::Copy { of, to, duration } => self.copy(of, to, duration),
+            Fault::Copy { of, duration } => self.copy(of, duration),
+            Fault::HoldAnswers => self.hold_answers(),
+            Fault::HoldSnapshot { node, duration } => self.hold_snapshot(node, duration),
             Fault::BreakLink { bytes, one_way } => self.break_link(bytes, one_way),
             Fault::Campaign(node) => {
                 let to = &mut self.nodes[node];

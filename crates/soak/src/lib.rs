@@ -41,6 +41,7 @@ mod peers;
 mod shipped;
 mod story;
 mod user;
+mod words;
 pub mod world;
 
 #[cfg(test)]

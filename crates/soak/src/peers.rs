@@ -179,11 +179,16 @@ impl World {
         leaders.max_by_key(|node| self.nodes[*node].raft.term())
     }
 
+    /// Cuts links between nodes, for about so long.
+    pub(super) fn cut_links(&mut self, links: &[(NodeId, NodeId)], duration: Micros) {
+        self.links.cut(links);
+        self.cut_shipped(links);
+        self.cut_carriers(links, duration);
+    }
+
     /// Cuts links between nodes for a while.
     pub(super) fn cut(&mut self, links: Vec<(NodeId, NodeId)>, effect: Effect, duration: Micros) {
-        self.links.cut(&links);
-        self.cut_shipped(&links);
-        self.cut_carriers(&links, duration);
+        self.cut_links(&links, duration);
         let waited = self.waited();
         self.after(duration, WorldEvent::Join { links, effect, waited });
     }

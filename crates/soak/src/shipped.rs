@@ -2,6 +2,7 @@
 //! disk in memory, and its connections to the others. They run in a simulation of their own, in the same thread and with the
 //! same clocks. What a node tells its host is told to the front end here.
 
+mod courses;
 mod durable;
 mod faults;
 mod folders;
@@ -23,6 +24,7 @@ use super::clock::{Clock, Micros};
 use super::effects::{Effect, Effects};
 use super::model::{Leadership, NodeId};
 use super::world::{MS, NodeEvent, World, WorldEvent};
+pub(super) use courses::Course;
 use folders::Folders;
 pub use limits::Most;
 use operator::{Step, Work};
@@ -74,6 +76,11 @@ enum Heard {
         number: u64,
         changed: Result<(), ChangeError>,
     },
+    /// A node begins to receive a snapshot that is to be held for so long.
+    Receives {
+        node: NodeId,
+        duration: Micros,
+    },
     /// The process has ended as it was told.
     Down {
         node: NodeId,
@@ -113,8 +120,8 @@ enum Calm {
     No,
     /// The disks are not slow yet, or not any more.
     Before,
-    /// All disks are slow. The leader of this term keeps leading, and no session expires.
-    SlowDisks { term: u64 },
+    /// All disks are slow. This node leads all the time, in this term, no session expires, and clients are served.
+    SlowDisks { node: NodeId, term: u64 },
     /// One node is cut off from all others.
     CutOff { node: NodeId },
 }
@@ -139,6 +146,8 @@ pub(super) struct Shipped {
     failing: BTreeSet<NodeId>,
     /// Nodes whose disk is slow.
     slow: BTreeSet<NodeId>,
+    /// Nodes whose next snapshot of another node is held for so long.
+    holds: BTreeMap<NodeId, Micros>,
     /// Nodes that have applied nothing since their folder was emptied.
     emptied: BTreeSet<NodeId>,
     /// The last entry that each node has applied in its present life.
@@ -190,6 +199,7 @@ impl Shipped {
             dying: BTreeMap::new(),
             failing: BTreeSet::new(),
             slow: BTreeSet::new(),
+            holds: BTreeMap::new(),
             emptied: BTreeSet::new(),
             applied: BTreeMap::new(),
             folders: Folders::default(),
@@ -212,10 +222,11 @@ impl Shipped {
 
     /// What faults have done, and how often.
     pub fn took_effect(&self) -> BTreeMap<Effect, u64> {
-        let Suffered { late, waited, broken, broken_one_way } = self.simulation.network().suffered();
+        let Suffered { late, waited, held, broken, broken_one_way } = self.simulation.network().suffered();
         let network = [
             ("bytes are late", late),
             ("bytes wait for the end of a cut", waited),
+            ("a snapshot is held on its way", held),
             ("a connection breaks at a byte", broken),
             ("a connection breaks one way", broken_one_way),
         ];
@@ -299,6 +310,7 @@ impl World {
         let Some(shipped) = &mut self.shipped else { return };
         let (flags, options) = (shipped.flags[node].clone(), shipped.options(node, life));
         shipped.seats[node].start(&shipped.simulation, flags, options);
+        self.wait_for_snapshot(node);
     }
 
     /// Runs all tasks of the shipped engine that are ready, and tells the front ends what they say.
@@ -361,6 +373,7 @@ impl World {
         match heard {
             Heard::Applied { node, life, applied, entry, state } => {
                 let Applied { index, term, outcome } = applied;
+                self.tell(|| format!("node {node} applies entry {index} of term {term}"));
                 self.judge_applied(node, (index, term), &entry, &state)?;
                 if !self.is_this(node, life) {
                     return Ok(());
@@ -388,6 +401,7 @@ impl World {
                 return self.judge_read(node, applied, since, &state);
             }
             Heard::Changed { node, number, changed } => return self.changed(node, number, changed),
+            Heard::Receives { node, duration } => self.receives(node, duration),
             Heard::Down { node, life } => {
                 if self.is_this(node, life) {
                     self.takes_effect("a node hands the leadership over and ends");
@@ -492,10 +506,12 @@ impl World {
         self.judge_election(node)?;
         let Some(shipped) = &mut self.shipped else { return Ok(()) };
         let Some(leadership) = shipped.leadership(node) else { return Ok(()) };
-        if let (Leadership::Leads { term }, Calm::SlowDisks { term: before }) = (leadership, shipped.calm)
-            && term != before
+        if let Calm::SlowDisks { node: leader, term } = shipped.calm
+            && (node == leader) != (leadership == Leadership::Leads { term })
         {
-            return Err(format!("node {node} leads in term {term}, because disks became slow in term {before}"));
+            return Err(format!(
+                "node {leader} leads in term {term}, and disks are slow: so node {node} says {leadership:?}"
+            ));
         }
         if let Leadership::Leads { term } = leadership
             && let Some(other) = self.leaders.insert(term, node).filter(|other| *other != node)
@@ -538,11 +554,19 @@ impl World {
         let node = self.rng.usize(..self.nodes.len());
         self.after(LOOKS_EVERY, WorldEvent::Look);
         self.judge_limits()?;
-        let Some(shipped) = &self.shipped else { return Ok(()) };
-        let Some(running) = shipped.node(node).filter(|_| self.nodes[node].is_up) else { return Ok(()) };
+        let running = self.shipped.as_ref().and_then(|shipped| shipped.node(node));
+        let Some(running) = running.filter(|_| self.nodes[node].is_up) else { return Ok(()) };
         let applied = running.status().applied;
         self.judge_state(applied, &running.state())
             .map_err(|()| format!("node {node} has another state than that of the log up to entry {applied}"))?;
+        self.read_at(node);
+        Ok(())
+    }
+
+    /// Somebody reads at a node, if it leads.
+    fn read_at(&self, node: NodeId) {
+        let Some(shipped) = &self.shipped else { return };
+        let Some(running) = shipped.node(node) else { return };
         let (ears, since) = (shipped.ears.clone(), shipped.judged.keys().next_back().copied().unwrap_or(0));
         shipped.spawn(node, async move {
             if Replica::read_index(&*running).await {
@@ -550,7 +574,6 @@ impl World {
                 ears.tell(Heard::Read { node, applied, since, state });
             }
         });
-        Ok(())
     }
 
     pub(super) fn shipped_leader(&self) -> Option<NodeId> {

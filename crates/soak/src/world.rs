@@ -18,7 +18,7 @@ use super::faults::{Fault, Which};
 use super::model::{Entry, Leadership, Message, NodeId, Raft, Sync};
 use super::oracle::Oracle;
 use super::peers::Links;
-use super::shipped::Shipped;
+use super::shipped::{Course, Shipped};
 use super::{CLIENTS_MAX, Engine, NODES_MAX, Options, story};
 
 /// All times here are in microseconds.
@@ -68,6 +68,8 @@ pub(super) enum WorldEvent {
     MajorityLeads {
         entries: Option<u64>,
     },
+    /// The shipped engine only: faults in a certain order go on.
+    Course(Course),
     /// Somebody reads at a node of the shipped engine.
     Look,
     ResumeNode(NodeId),
@@ -476,6 +478,7 @@ impl World {
             WorldEvent::Look => return self.look(),
             WorldEvent::Operate(node) => self.operate(node),
             WorldEvent::EndCopy => self.end_copy(),
+            WorldEvent::Course(course) => self.goes_on(course),
             WorldEvent::MustBeLed { .. } if self.leader().is_none() => {
                 return Err("no node leads long after healing".to_owned());
             }

@@ -20,6 +20,7 @@ pub mod mutex;
 pub mod patrol;
 pub mod quorum;
 pub mod tree;
+pub mod views;
 pub mod voting;
 
 use serde::Serialize;

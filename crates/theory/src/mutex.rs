@@ -113,6 +113,8 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         return None;
     }
     let costs = match setting.algorithm {
+        // In views the lowest member carries the coordinator.
+        "central" if setting.has("views") => each::central_elected(setting),
         "central" => each::central(setting),
         "central-elected" => each::central_elected(setting),
         "token-ring" | "token-ring-last-word" if setting.has("parked") => each::token_ring_parked(setting),
@@ -129,6 +131,8 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         // A process that goes before its neighbours makes the token cross fewer edges. How many depends on the run.
         "raymond" if setting.has("greedy") => alone(setting, each::raymond(setting)),
         "raymond" => each::raymond(setting),
+        // Members carry the coordinators, so some messages need no network.
+        "voting" if setting.has("views") => return None,
         "voting" => each::voting(setting),
         // These algorithms break only when several processes request at once.
         "permission-ring-original" => alone(setting, each::permission_ring(setting)),

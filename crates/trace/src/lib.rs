@@ -246,6 +246,9 @@ pub enum Event {
     Exit {
         req: u64,
     },
+    Lost {
+        req: u64,
+    },
     Cancel {
         req: u64,
     },

@@ -252,7 +252,7 @@ fn unit(header: &Header, records: &[Record]) -> &'static str {
 
 /// An unknown algorithm promises everything.
 fn is_promised(header: &Header, property: &str) -> bool {
-    match (registry::find(&header.algorithm), property.parse()) {
+    match (registry::find_for(&header.algorithm, &header.group_params()), property.parse()) {
         (Ok(about), Ok(property)) => header.promises(about).include(property),
         _ => true,
     }
@@ -320,7 +320,7 @@ impl Builder {
                 self.end(p, Waiting, at);
                 self.begin(p, Inside, format!("fence {fence}"), at);
             }
-            Event::Exit { .. } => self.end(p, Inside, at),
+            Event::Exit { .. } | Event::Lost { .. } => self.end(p, Inside, at),
             Event::Cancel { .. } => self.end(p, Waiting, at),
             Event::Append { .. } => self.begin(p, Waiting, String::new(), at),
             Event::Appended { offset, .. } => {

@@ -72,6 +72,7 @@ fn words(event: &Event) -> Option<String> {
         Event::Request { req, .. } => format!("request {req}"),
         Event::Enter { req, fence } => format!("enter, request {req}, fence {fence}"),
         Event::Exit { req } => format!("exit, request {req}"),
+        Event::Lost { req } => format!("lost, request {req}"),
         Event::Cancel { req } => format!("cancel, request {req}"),
         Event::Append { req } => format!("append, request {req}"),
         Event::Appended { req, offset } => format!("appended, request {req}, offset {offset}"),

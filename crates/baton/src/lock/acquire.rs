@@ -182,15 +182,16 @@ async fn attempt(
     }
 }
 
-/// Says that the lock was not acquired, and who holds it, or else why the group cannot grant it.
+/// Says that the lock was not acquired, and who holds it, or else why the group cannot grant it. If the servers are away
+/// or belong to another cluster, says that.
 async fn tell_holder(wanted: &Wanted<'_>, client: &Client, session: &Session, what: &str, in_vain: Option<String>) {
     if wanted.quiet {
         return;
     }
-    // Do not ask a server that is away.
-    let holder = if session.trouble().is_none() { waiting::holder(client, &wanted.name, in_vain).await } else { None };
-    let holder = holder.map(|holder| format!(": {holder}")).unwrap_or_default();
-    warn(format_args!("the lock {} {what}{holder}", waiting::named(&wanted.name)));
+    // If no server answers in time, the session knows what was wrong when it last tried.
+    let why = waiting::holder(client, &wanted.name, in_vain).await.or_else(|| session.trouble());
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    warn(format_args!("the lock {} {what}{why}", waiting::named(&wanted.name)));
 }
 
 fn failure(wanted: &Wanted<'_>, session: &Session, error: AcquireError) -> Failure {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use baton_client::{Client, Session};
+use baton_client::{CallError, Client, ConnectError, Session};
 use baton_types::name;
 use baton_types::views::Lock;
 
@@ -40,10 +40,15 @@ pub async fn report(client: &Client, name: &[u8], session: u64) -> Infallible {
     }
 }
 
-/// Asks who holds a lock that was not granted, or else tells why nobody can get it. None if no server says so in time.
+/// Asks who holds a lock that was not granted, or else tells why nobody can get it, or why no server can be asked. None if no
+/// server says so in time.
 pub async fn holder(client: &Client, name: &[u8], in_vain: Option<String>) -> Option<String> {
     let asked = async {
-        let lock = client.get_lock(name).await.ok()?;
+        let lock = match client.get_lock(name).await {
+            Ok(lock) => lock,
+            Err(CallError::Connect(ConnectError::NoServer { reasons })) => return Some(reasons),
+            Err(_) => return None,
+        };
         if let Some(held) = lock.as_ref().and_then(held) {
             return Some(held);
         }
@@ -148,6 +153,13 @@ mod tests {
         let anew = "waiting for deploy: nothing is granted for another 10 min 0 s, because the cluster began anew and leases \
                     of before may still run, you are 1st";
         assert_eq!((waiting(&lock(&[]), 1, closed_for(600_000)).as_str(), closed_for(0)), (anew, None));
+    }
+
+    #[tokio::test]
+    async fn if_no_server_can_be_asked_the_reasons_are_told() {
+        let client = Client::lazy(["127.0.0.1:1"]).unwrap();
+        let told = holder(&client, b"deploy", None).await;
+        assert_eq!(told.as_deref(), Some("127.0.0.1:1: Connection refused (os error 111)"));
     }
 
     #[test]

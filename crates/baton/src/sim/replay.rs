@@ -29,7 +29,7 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
         fs::write(svg, diagram::draw(&header, &records, args.extent.extent()))
             .map_err(|error| unwritable(svg, &error))?;
     }
-    let about = registry::find(&header.algorithm).map_err(Failure::bad_input)?;
+    let about = registry::find_for(&header.algorithm, &header.group_params()).map_err(Failure::bad_input)?;
     let promises = header.promises(about);
     let promised = |property: &str| counts(&promises, property);
     // The property that a counterexample violates counts, even if the algorithm does not promise it.

@@ -54,6 +54,34 @@ async fn a_member_may_start_again_before_the_group_begins() {
     }
 }
 
+/// Two live processes with id 2. Of those that start before the beginning, the later one takes part. Afterwards the one
+/// that the group began with goes on.
+async fn twins() {
+    let mut group = Group::prepare("ricart-agrawala", 3, 1).await;
+    // Member 1 is missing, so the group cannot begin while process 0 meets both.
+    let mut first = group.spawn(2, &[]);
+    let zero = group.spawn(0, &[]);
+    first.complains("; missing: 1 at ").await;
+    let later = group.spawn_twin(2).await;
+    let (status, complaint) = first.ends().await;
+    assert_eq!(status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("process 2 has been started again since"), "{complaint}");
+    group.members = vec![zero, group.spawn(1, &[]), later];
+    group.complete().await;
+    let before = go_around(&mut group).await;
+    let mut third = group.spawn(2, &[]);
+    let (status, complaint) = third.ends().await;
+    assert_eq!(status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("process 2 was started again, or runs twice"), "{complaint}");
+    let after = go_around(&mut group).await;
+    assert!([before, after].concat().is_sorted_by(|a, b| a < b));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_live_processes_with_one_id_takes_part_and_the_other_one_is_told() {
+    timeout(LONG, twins()).await.unwrap();
+}
+
 /// The id of the group and its generation, which all members have.
 async fn cluster_id(group: &mut Group) -> ClusterId {
     let mut ids = Vec::new();
@@ -107,7 +135,7 @@ async fn lost_file_of_a_member_without_clients() {
     let mut group = Group::prepare("raymond", 3, 1).await;
     // The last member may be a moment behind the others, so it may stop before its wait is over.
     for round in 0..6 {
-        group.members = vec![group.spawn(0, OPTIONS), group.spawn(1, OPTIONS), group.spawn_without_clients(2, OPTIONS)];
+        group.members = vec![group.spawn(0, OPTIONS), group.spawn(1, OPTIONS), group.spawn_without_clients(2)];
         group.complete().await;
         for id in 0..2 {
             let session = group.client(id).await.session().ttl(Duration::from_secs(1)).open().await.unwrap();

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use baton_client::Client;
 use baton_peer::GroupFile;
@@ -73,9 +74,21 @@ impl Group {
     }
 
     /// Starts a member that serves no clients, but has a file.
-    pub fn spawn_without_clients(&self, id: usize, options: &[&str]) -> Running {
-        let options = [&["--data", self.folder().to_str().unwrap()], options].concat();
-        spawn(self.folder.path(), id, false, &options)
+    pub fn spawn_without_clients(&self, id: usize) -> Running {
+        spawn(self.folder.path(), id, false, &["--data", self.folder().to_str().unwrap()])
+    }
+
+    /// Starts another process with this id, which the other members cannot reach. It has a folder of its own.
+    pub async fn spawn_twin(&self, id: usize) -> Running {
+        let folder = self.folder.path().join("twin");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut file = GroupFile::read(self.folder.path().join(format!("{id}.toml"))).unwrap();
+        // The port is free now. The listener closes just before the process starts.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        file.members[id] = listener.local_addr().unwrap().to_string();
+        std::fs::write(folder.join(format!("{id}.toml")), file.to_toml()).unwrap();
+        drop(listener);
+        spawn(&folder, id, self.serves_clients, &[])
     }
 
     /// The folder of the members' files.
@@ -152,6 +165,13 @@ impl Running {
         while self.lines.changed().await.is_ok() {}
         let status = self.child.wait().unwrap();
         (status, self.complaints.lock().unwrap().join("\n"))
+    }
+
+    /// Waits for a line of the member's standard error with this text.
+    pub async fn complains(&self, text: &str) {
+        while !self.complaints.lock().unwrap().iter().any(|line| line.contains(text)) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits for a line of the member's standard output.

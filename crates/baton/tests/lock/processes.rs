@@ -4,9 +4,24 @@ use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
+use signal_hook::flag::register_conditional_shutdown;
+
 pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
+
+/// Processes that start from here on do not ignore these signals, as `baton lock` would go on to do if the tests are started
+/// by `nohup` or in the background of a script. A handler of this process becomes the default in a new program.
+pub fn heed_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP].map(|signal| signal as i32) {
+            register_conditional_shutdown(signal, 128 + signal, Arc::new(AtomicBool::new(true))).unwrap();
+        }
+    });
+}
 
 /// A limit that only a failed test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::processes::{now_ms, state};
+use super::processes::{heed_signals, now_ms, state};
 
 pub const FENCE: u64 = 41;
 /// How long the lock is held whenever it is listed.
@@ -78,6 +78,8 @@ impl Server {
             acquire: 0,
             session: None,
         };
+        // Each test starts a server before it starts `baton lock`.
+        heed_signals();
         let facts = Arc::new(Mutex::new(facts));
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();

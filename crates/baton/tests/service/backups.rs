@@ -258,8 +258,13 @@ fn the_name_of_a_file_with_control_characters_stays_on_one_line() {
     let server = Server::start();
     let told = said(server.run(&["backup", &file]));
     assert_eq!((told.lines().count(), told.contains('\x1b')), (3, false), "{told:?}");
-    for (args, status) in [(&["backup", &file][..], 2), (&["backup", &gone], 2), (&["backup", "--verify", &gone], 2)] {
-        assert!(refused(&server.run(args), status).contains(r"\n"), "{args:?}");
+    for args in [&["backup", &file][..], &["backup", &gone], &["backup", "--verify", &gone]] {
+        let told = refused(&server.run(args), 2);
+        assert!(told.contains(r"\n") && !told.contains(".baton-backup-"), "{args:?}: {told}");
+    }
+    for data in [&file, "/proc/nothing"] {
+        let told = refused(&baton(&["restore", &file, "--data", data]), 2);
+        assert!(told.contains("is no folder") || told.contains("cannot make the folder /proc/nothing: "), "{told}");
     }
     fs::write(&file, "cut").unwrap();
     let told = refused(&baton(&["restore", &file, "--data", &gone]), 2);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::handshake::hello_of;
+use crate::handshake::{LinkError, hello_of};
 
 mod simulated;
 
@@ -111,6 +111,53 @@ fn a_generation_that_others_may_have_begun_is_not_used_again() {
     meet_all(&mut members);
     stabilize(&mut members);
     assert_eq!(agreed(&members), [Some((2, 7)); 3]);
+}
+
+/// A member with a lost or an old file does not know whether its clients have leases, and must not forget that.
+#[test]
+fn a_member_writes_the_mark_only_if_it_knows() {
+    let written = |pasts: [Past; 2]| {
+        let mut members = members(&pasts);
+        meet_all(&mut members);
+        for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+            tell(&mut members, from, to);
+        }
+        members.iter_mut().map(|member| member.take_work().unwrap().past.held_nothing).collect::<Vec<_>>()
+    };
+    assert_eq!(written([past(4, 7, true), past(4, 7, true)]), [true, true]);
+    assert_eq!(written([past(4, 7, false), past(4, 7, true)]), [false, true]);
+    assert_eq!(written([past(0, 7, true), past(4, 7, true)]), [false, true], "a lost file");
+    assert_eq!(written([past(4, 7, true), past(3, 7, true)]), [true, false], "an old file");
+}
+
+/// A member that was READY and changes its list may have missed that others began.
+#[test]
+fn a_generation_that_others_may_have_begun_brings_a_wait() {
+    let mut members = members(&[past(4, 7, true); 2]);
+    meet_all(&mut members);
+    for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+        tell(&mut members, from, to);
+    }
+    for member in &mut members {
+        let Some(work) = member.take_work() else { panic!("{member:?}") };
+        member.written(work);
+    }
+    members[1] = Beginning::new(1, 2, Entry { incarnation: 500, past: past(5, 7, true) }, false);
+    meet_all(&mut members);
+    stabilize(&mut members);
+    assert_eq!(agreed(&members), [Some((6, 7)); 2]);
+}
+
+/// A group of an earlier generation meets a member that has begun again without it.
+#[test]
+fn a_member_of_an_earlier_generation_ends_when_it_meets_a_later_one() {
+    let mut members = members(&[past(3, 0, true); 2]);
+    meet_all(&mut members);
+    stabilize(&mut members);
+    let theirs = |generation| Hello { incarnation: 500, generation, ..hello_of(2, 1, 0) };
+    assert_eq!(members[0].judge(&theirs(5)), Err(Refusal::BegunAgain { ours: 4, theirs: 5 }));
+    assert!(matches!(members[0].judge(&theirs(0)), Err(Refusal::Restarted { id: 1, .. })));
+    assert!(LinkError::Refused(Refusal::BegunAgain { ours: 4, theirs: 5 }).ends_membership());
 }
 
 /// A write that is still under way when the group begins could undo the erased mark.

@@ -86,10 +86,12 @@ async fn a_member_with_another_variant_is_refused_and_both_know_why() {
 #[tokio::test]
 async fn the_second_member_with_one_id_is_refused_and_the_first_goes_on() {
     within_a_minute(async {
-        let (members, mut warnings) = warned("raymond", |_| {}).await;
+        let (members, mut warnings) = warned("ricart-agrawala", |_| {}).await;
+        // Each member has heard from each other one that it has begun.
+        all_enter(&members).await;
         let error = Member::join(members[0].group(), 2, elsewhere().await).await.unwrap_err().to_string();
-        let sentence = "process 2 was started again, or runs twice; what the first start knew is lost, and `raymond` \
-                        cannot go on without it: restart the whole group";
+        let sentence = "process 2 was started again, or runs twice; what the first start knew is lost, and \
+                        `ricart-agrawala` cannot go on without it: restart the whole group";
         assert!(error.ends_with(sentence), "{error}");
         let told = warnings[0].recv().await.unwrap().to_string();
         assert!(told.ends_with(sentence), "{told}");
@@ -103,12 +105,13 @@ async fn the_second_member_with_one_id_is_refused_and_the_first_goes_on() {
 async fn a_restarted_member_is_refused_by_the_others() {
     within_a_minute(async {
         for id in [0, 2] {
-            let mut members = start("raymond", 3).await;
+            let mut members = start("ricart-agrawala", 3).await;
+            all_enter(&members).await;
             let group = members[0].group().clone();
             drop(members.remove(id));
             let error = Member::join(&group, id, at(group.address(id).unwrap()).await).await.unwrap_err();
             let JoinError::Refused { error: LinkError::RefusedByPeer(refusal), .. } = &error else { panic!("{error}") };
-            assert_eq!(*refusal, Refusal::Restarted { id, algorithm: "raymond".into() });
+            assert_eq!(*refusal, Refusal::Restarted { id, algorithm: "ricart-agrawala".into() });
         }
     })
     .await;

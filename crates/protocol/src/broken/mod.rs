@@ -13,3 +13,4 @@ pub mod ricart_agrawala_time_only;
 pub mod singhal_1989;
 pub mod suzuki_kasami_no_outdated_check;
 pub mod token_ring_last_word;
+pub mod views;

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::guarded::{self, Guarded};
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::views::VIEWS;
 use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start, Ticks};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -211,7 +212,7 @@ pub const ABOUT: About = About {
     summary: "the highest id that answers leads",
     assumes: Assumes { synchronous: true, crashes: Crashes::Final, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
-    variants: &[guarded::QUORUM, guarded::WITNESS],
+    variants: &[guarded::QUORUM, guarded::WITNESS, VIEWS],
     broken: None,
 };
 

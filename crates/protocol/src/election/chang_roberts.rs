@@ -20,6 +20,11 @@
 //! process sends it WELCOME with the leader's id. A process whose successor has crashed sends WELCOME to the next
 //! successor, since ELECTED may be lost. A process that is higher than the welcomed leader holds an election. An
 //! ELECTION whose starter has died must not circle for ever: each process drops it.
+//!
+//! Detectors report at different times. A process that still follows a dead leader gets ELECTED of a lower one: it
+//! remembers this announcement until its own detector reports the crash. A process that still suspects a returned one
+//! gets its ELECTION, or its ELECTED after a partition: the [ring](Ring::admits) and this process remember them until
+//! the detector reports the return.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -31,6 +36,7 @@ use super::guarded::{self, Guarded};
 use super::ring::{self, Ring};
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::views::VIEWS;
 use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +46,9 @@ pub struct ChangRoberts {
     leader: Option<ProcessId>,
     /// While this process takes part in an election: the highest live id that it has seen in it, its own included.
     highest: Option<ProcessId>,
+    /// A leader whose ELECTED or WELCOME has come here too early: it is lower than the present leader, or still suspected.
+    /// It counts as soon as the detector reports that the present leader is dead, or that this one is alive.
+    announced: Option<ProcessId>,
     /// Number of elections that this process has started.
     number: u64,
     change: Change,
@@ -93,7 +102,7 @@ impl Protocol for ChangRoberts {
             Input::Trust(process) if process != self.me => self.on_trust(process, out),
             Input::Message { message: Message::Election { id, number }, .. } => self.on_election(id, number, out),
             Input::Message { message: Message::Elected(id), .. } => self.on_elected(id, out),
-            Input::Message { message: Message::Welcome(leader), .. } => self.on_welcome(leader, out),
+            Input::Message { from, message: Message::Welcome(leader) } => self.on_welcome(from, leader, out),
             _ => {}
         }
     }
@@ -110,7 +119,15 @@ impl Protocol for ChangRoberts {
 impl ChangRoberts {
     /// `order` is the order of the ring, `leader` the leader that the process follows at first.
     pub fn new(me: ProcessId, order: &[ProcessId], leader: Option<ProcessId>) -> Self {
-        ChangRoberts { me, ring: Ring::new(order, me), leader, highest: None, number: 0, change: Change::Resend }
+        ChangRoberts {
+            me,
+            ring: Ring::new(order, me),
+            leader,
+            highest: None,
+            announced: None,
+            number: 0,
+            change: Change::Resend,
+        }
     }
 
     /// The leader that this process follows.
@@ -127,6 +144,7 @@ impl ChangRoberts {
     fn recover(&mut self, out: &mut Outbox<Self>) {
         self.ring.forget();
         self.highest = None;
+        self.announced = None;
         self.believe(None, out);
     }
 
@@ -148,6 +166,9 @@ impl ChangRoberts {
         self.ring.suspect(process);
         if self.leader == Some(process) {
             self.believe(None, out);
+            if let Some(announced) = self.announced.take().filter(|&announced| self.ring.trusts(announced)) {
+                return self.on_elected(announced, out);
+            }
         }
         if self.leader.is_none() || self.highest.is_some() {
             self.begin_anew(out);
@@ -173,12 +194,19 @@ impl ChangRoberts {
     }
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
-        self.ring.trust(process);
+        let early = self.ring.trust(process);
         if self.ring.successor() == Some(process) {
             out.send(process, Message::Welcome(self.leader));
         }
         if self.leader.is_none() || self.highest.is_some() {
             self.begin_anew(out);
+        }
+        if self.announced == Some(process) {
+            self.announced = None;
+            self.on_elected(process, out);
+        }
+        if let Some(number) = early {
+            self.on_election(process, number, out);
         }
     }
 
@@ -186,7 +214,8 @@ impl ChangRoberts {
         if id == self.me {
             self.on_own_id_back(number, out);
         } else if !self.ring.admits(id, number) {
-            // The starter has died, and no other process would end this election. Or the starter has begun a later one.
+            // The starter has died, and no other process would end this election; or it has returned, and the ring
+            // remembers the election. Or the starter has begun a later one.
         } else if id > self.me {
             self.highest = self.highest.max(Some(id));
             if self.leader < Some(id) {
@@ -220,6 +249,7 @@ impl ChangRoberts {
             }
         } else if self.leader > Some(id) {
             // Outdated: a new leader is higher than the one before, unless that one died.
+            self.announced = Some(id);
         } else if id < self.me {
             // Elected without this process, which is higher.
             self.hold_election(out);
@@ -227,12 +257,20 @@ impl ChangRoberts {
             self.highest = None;
             self.believe(Some(id), out);
             self.pass_on(Message::Elected(id), out);
+        } else if !self.ring.trusts(id) {
+            self.announced = Some(id);
         }
     }
 
-    fn on_welcome(&mut self, leader: Option<ProcessId>, out: &mut Outbox<Self>) {
+    fn on_welcome(&mut self, from: ProcessId, leader: Option<ProcessId>, out: &mut Outbox<Self>) {
         match leader {
-            Some(leader) => self.on_elected(leader, out),
+            Some(leader) => {
+                if self.leader > Some(leader) {
+                    // The sender took this process's leader for dead for a while.
+                    out.send(from, Message::Welcome(self.leader));
+                }
+                self.on_elected(leader, out);
+            }
             None => self.hold_election(out),
         }
     }
@@ -246,6 +284,9 @@ impl ChangRoberts {
     fn believe(&mut self, leader: Option<ProcessId>, out: &mut Outbox<Self>) {
         if self.leader != leader {
             self.leader = leader;
+            if leader.is_some() {
+                self.announced = None;
+            }
             out.emit(Event::Elected { leader, term: None });
         }
     }
@@ -263,6 +304,7 @@ pub const ABOUT: About = About {
         Variant { name: "ring:IDS", summary: "the order of the ring: ids with commas between" },
         guarded::QUORUM,
         guarded::WITNESS,
+        VIEWS,
     ],
     broken: None,
 };

@@ -14,31 +14,42 @@ pub struct Ring {
     suspected: ProcessSet,
     /// For each process, the number of its latest election that passed here; 0 if none.
     latest: Vec<u64>,
+    /// For each suspected process, the number of its latest election that came here during the suspicion; 0 if none.
+    early: Vec<u64>,
 }
 
 impl Ring {
     pub fn new(order: &[ProcessId], me: ProcessId) -> Self {
         let place = order.iter().position(|&id| id == me).unwrap_or(0);
         let others = order.iter().cycle().skip(place + 1).take(order.len() - 1).copied().collect();
-        Ring { others, suspected: ProcessSet::none(order.len()), latest: vec![0; order.len()] }
+        Ring {
+            others,
+            suspected: ProcessSet::none(order.len()),
+            latest: vec![0; order.len()],
+            early: vec![0; order.len()],
+        }
     }
 
     /// The ring skips `process` from now on. A recovered process may number its elections from 1 again.
     pub fn suspect(&mut self, process: ProcessId) {
         if self.suspected.insert(process) {
             self.latest[process] = 0;
+            self.early[process] = 0;
         }
     }
 
-    /// The ring includes `process` again.
-    pub fn trust(&mut self, process: ProcessId) {
-        self.suspected.remove(process);
+    /// The ring includes `process` again. Returns the number of its election that came here before this report: the
+    /// process may have returned, and been welcomed by another process whose detector reported earlier.
+    pub fn trust(&mut self, process: ProcessId) -> Option<u64> {
+        let was_suspected = self.suspected.remove(process);
+        was_suspected.then(|| core::mem::take(&mut self.early[process])).filter(|&number| number > 0)
     }
 
     /// Back to the state at the start: no process is suspected.
     pub fn forget(&mut self) {
         self.suspected.clear();
         self.latest.fill(0);
+        self.early.fill(0);
     }
 
     /// Whether `process` is on the ring and not suspected.
@@ -46,11 +57,14 @@ impl Ring {
         process <= self.others.len() && !self.suspected.contains(process)
     }
 
-    /// Whether to forward an election. Its starter must be alive, and must have no later election that passed here.
+    /// Whether to forward an election. Its starter must be alive, and must have no later election that passed here. The
+    /// ring remembers the election of a suspected starter until it is trusted.
     pub fn admits(&mut self, starter: ProcessId, number: u64) -> bool {
         let admitted = self.trusts(starter) && number >= self.latest[starter];
         if admitted {
             self.latest[starter] = number;
+        } else if self.suspected.contains(starter) {
+            self.early[starter] = number.max(self.early[starter]);
         }
         admitted
     }

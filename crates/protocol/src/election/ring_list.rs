@@ -29,6 +29,7 @@ use super::guarded::{self, Guarded};
 use super::ring::Ring;
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::views::VIEWS;
 use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +41,9 @@ pub struct RingList {
     leader: Option<ProcessId>,
     /// While this process takes part in an election: the best live process that it has seen in it, itself included.
     best: Option<ProcessId>,
+    /// A leader that was announced while this process still suspects it. It counts when the detector reports that it is
+    /// alive.
+    announced: Option<ProcessId>,
     /// Starter and number of the list that passed last. Only the result of this list counts.
     passed: (ProcessId, u64),
     /// Number of elections that this process has started.
@@ -102,7 +106,7 @@ impl Protocol for RingList {
             Input::Message { message: Message::Coordinator { leader, by, number }, .. } => {
                 self.on_coordinator(leader, (by, number), out);
             }
-            Input::Message { message: Message::Welcome(leader), .. } => self.on_welcome(leader, out),
+            Input::Message { from, message: Message::Welcome(leader) } => self.on_welcome(from, leader, out),
             _ => {}
         }
     }
@@ -123,6 +127,7 @@ impl RingList {
     fn recover(&mut self, out: &mut Outbox<Self>) {
         self.ring.forget();
         self.best = None;
+        self.announced = None;
         self.believe(None, out);
     }
 
@@ -152,6 +157,10 @@ impl RingList {
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
         self.ring.trust(process);
+        if self.announced == Some(process) {
+            self.announced = None;
+            self.on_welcome(process, Some(process), out);
+        }
         if self.ring.successor() == Some(process) {
             out.send(process, Message::Welcome(self.leader));
         }
@@ -213,9 +222,13 @@ impl RingList {
         }
     }
 
-    fn on_welcome(&mut self, leader: Option<ProcessId>, out: &mut Outbox<Self>) {
+    fn on_welcome(&mut self, from: ProcessId, leader: Option<ProcessId>, out: &mut Outbox<Self>) {
         match leader {
             Some(leader) => {
+                if self.leader.is_some_and(|known| self.rule.prefers(known, leader)) {
+                    // The sender took this process's leader for dead for a while.
+                    out.send(from, Message::Welcome(self.leader));
+                }
                 let is_new = self.leader != Some(leader);
                 self.accept(leader, out);
                 if is_new && self.leader == Some(leader) {
@@ -238,6 +251,8 @@ impl RingList {
         } else if self.ring.trusts(leader) && !worse_than(self.best) {
             self.best = None;
             self.believe(Some(leader), out);
+        } else if !self.ring.trusts(leader) {
+            self.announced = Some(leader);
         }
     }
 
@@ -275,6 +290,7 @@ pub const ABOUT: About = About {
         Variant { name: "multicast", summary: "the outcome is sent to all at once" },
         guarded::QUORUM,
         guarded::WITNESS,
+        VIEWS,
     ],
     broken: None,
 };
@@ -292,7 +308,7 @@ pub fn group(params: &Params) -> Result<Group<Guarded<RingList>>, SetupError> {
     };
     let make = move |me| {
         let ring = Ring::new(&order, me);
-        RingList { me, rule, announcement, ring, leader: None, best: None, passed: (me, 0), number: 0 }
+        RingList { me, rule, announcement, ring, leader: None, best: None, announced: None, passed: (me, 0), number: 0 }
     };
     Ok(guarded::group(params, rule, make)?.on_ring(0..params.n))
 }

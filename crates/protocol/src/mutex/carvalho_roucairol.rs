@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -188,7 +189,7 @@ pub const ABOUT: About = About {
     summary: "ask the processes whose permission is missing; a permission stays until it is asked back",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[],
+    variants: &[VIEWS],
     broken: None,
 };
 

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 /// Processes `0..n` are clients; process n is the coordinator.
@@ -180,7 +181,7 @@ pub const ABOUT: About = About {
     summary: "one coordinator outside the group grants in order of arrival",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[Variant { name: "lease:L", summary: "a grant ends after L times the bound D on delays" }],
+    variants: &[Variant { name: "lease:L", summary: "a grant ends after L times the bound D on delays" }, VIEWS],
     broken: None,
 };
 

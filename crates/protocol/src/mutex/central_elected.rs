@@ -36,6 +36,7 @@ use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::election::{self, chang_roberts, chang_roberts::ChangRoberts};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 /// Every process is a client; the elected one is also the coordinator.
@@ -384,7 +385,7 @@ pub const ABOUT: About = About {
     summary: "an elected member grants in order of arrival; after its crash the next one asks all for their state",
     assumes: Assumes { crashes: Crashes::Final, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[],
+    variants: &[VIEWS],
     broken: None,
 };
 

@@ -30,6 +30,7 @@ use super::maekawa::{self, Deadlocks, Maekawa};
 use crate::registry::{About, Group, Params, SetupError, Variant};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::{Construction, PROCESSES_MAX};
+use crate::views::VIEWS;
 
 pub const ABOUT: About = About {
     name: "generalized",
@@ -41,6 +42,7 @@ pub const ABOUT: About = About {
         REQUEST,
         INFORM,
         maekawa::YIELD_AT_ONCE,
+        VIEWS,
     ],
     ..maekawa::ABOUT
 };

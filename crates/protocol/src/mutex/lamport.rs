@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -303,7 +304,7 @@ pub const ABOUT: About = About {
     summary: "every process keeps the same queue of requests, by Lamport time and id",
     assumes: Assumes { fifo: true, crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
-    variants: &[ACK_ONLY],
+    variants: &[ACK_ONLY, VIEWS],
     broken: None,
 };
 

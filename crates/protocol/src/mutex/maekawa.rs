@@ -44,6 +44,7 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Topology, Variant, Way};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::Construction;
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 /// Every process is a requester and a voter.
@@ -410,6 +411,7 @@ pub const ABOUT: About = About {
         Construction::VARIANTS[2],
         Construction::VARIANTS[3],
         Construction::VARIANTS[4],
+        VIEWS,
     ],
     broken: None,
 };

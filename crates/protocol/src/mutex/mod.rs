@@ -32,6 +32,9 @@ pub enum Event {
         /// Greater than the fence of every earlier grant in the group.
         fence: u64,
     },
+    /// The process is no longer in the critical section, although it has not left. Only with [views](crate::views): its
+    /// session is over. The user gives no `Release`, and may acquire again.
+    Lost,
 }
 
 pub trait Mutex: Protocol<Command = Command, Event = Event> {}

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol};
 
 /// Kept small, since a group may have a million processes.
@@ -164,7 +165,7 @@ pub const ABOUT: About = About {
     summary: "one token; a request goes from each process to the last requester that it knows, and reverses the path",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[],
+    variants: &[VIEWS],
     broken: None,
 };
 

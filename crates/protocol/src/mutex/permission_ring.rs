@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -194,7 +195,7 @@ pub const ABOUT: About = About {
     summary: "a request goes round the ring; a process with an earlier request parks it until it leaves",
     assumes: Assumes::LOSSLESS,
     promises: Promises::ALL,
-    variants: &[],
+    variants: &[VIEWS],
     broken: None,
 };
 

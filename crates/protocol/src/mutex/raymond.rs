@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant, Way};
 use crate::topology::tree::Tree;
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 /// Kept small, since a group may have a million processes.
@@ -229,6 +230,7 @@ pub const ABOUT: About = About {
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[
+        VIEWS,
         Variant { name: "chain", summary: "the tree is a chain" },
         Variant { name: "star", summary: "the tree is a star round P0" },
         Variant { name: "binary", summary: "the tree is balanced, two children each (the default)" },

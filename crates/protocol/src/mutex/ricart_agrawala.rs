@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -265,7 +266,7 @@ pub const ABOUT: About = About {
     summary: "ask all processes; the later request, by Lamport time and id, waits for its replies",
     assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
-    variants: &[],
+    variants: &[VIEWS],
     broken: None,
 };
 

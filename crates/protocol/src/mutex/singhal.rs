@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use super::suzuki_kasami::show_numbers;
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -239,7 +240,7 @@ pub const ABOUT: About = About {
     summary: "one token; ask only the processes that may have it",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[],
+    variants: &[VIEWS],
     broken: None,
 };
 

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Way};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -207,7 +208,7 @@ pub const ABOUT: About = About {
     summary: "one token; ask all processes for it; the token knows which requests are served",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[],
+    variants: &[VIEWS],
     broken: None,
 };
 

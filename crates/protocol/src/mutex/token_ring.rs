@@ -44,6 +44,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant, Way};
 use crate::roster::{LateReports, Membership, Roster};
+use crate::views::VIEWS;
 use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -466,7 +467,10 @@ pub const ABOUT: About = About {
     summary: "one token goes round the ring; the process with the token may enter",
     assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::SameOrder, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[Variant { name: "parked", summary: "the token rests while no process wants it; a message wakes it" }],
+    variants: &[
+        Variant { name: "parked", summary: "the token rests while no process wants it; a message wakes it" },
+        VIEWS,
+    ],
     broken: None,
 };
 
@@ -481,5 +485,6 @@ pub fn group_with(params: &Params, late_reports: LateReports) -> Result<Group<To
     let moves = if params.has("parked") { Moves::WhileWished } else { Moves::Always };
     // Every process is made as a newcomer without a token, and becomes a founder at its fresh start. So a process that
     // recovers without memory does not make a second token.
-    Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, late_reports)).on_ring(0..n))
+    let group = Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, late_reports)).on_ring(0..n);
+    Ok(Group { rests: moves == Moves::WhileWished, ..group })
 }

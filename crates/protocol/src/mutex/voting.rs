@@ -41,6 +41,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Survivors, Variant, Way};
+use crate::views::VIEWS;
 use crate::{Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
 /// Processes `0..n` are clients; the coordinators follow.
@@ -426,6 +427,7 @@ pub const ABOUT: About = About {
             summary: "stores its fence with its voters before it enters, for coordinators that forget votes",
         },
         Variant { name: "back-off:B", summary: "waits for 1 to B message delays after a failed attempt (default: 2n)" },
+        VIEWS,
     ],
     broken: None,
 };

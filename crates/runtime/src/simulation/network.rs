@@ -53,6 +53,8 @@ pub struct Suffered {
     pub late: u64,
     /// A reader had to wait because of a cut, with bytes on their way.
     pub waited: u64,
+    /// A reader had to wait for bytes that [`Wires::hold`] keeps back.
+    pub held: u64,
     /// A connection broke at the byte that [`Wires::break_after`] named: at both ends, or at one.
     pub broken: u64,
     pub broken_one_way: u64,
@@ -73,6 +75,8 @@ struct Direction {
     /// Pieces and when they arrive.
     pieces: VecDeque<(Nanos, Vec<u8>)>,
     held: usize,
+    /// Nothing arrives before this moment.
+    held_until: Nanos,
     last_at: Nanos,
     /// After all pieces: the end.
     ends: Option<(Nanos, End)>,
@@ -137,6 +141,7 @@ impl Network {
             to,
             pieces: VecDeque::new(),
             held: 0,
+            held_until: 0,
             last_at: 0,
             ends: None,
             breaks_after: None,
@@ -211,9 +216,11 @@ impl Network {
             self.suffered.waited += u64::from(direction.held > 0);
             return Err(None);
         }
+        let arrives = |at: Nanos| at.max(direction.held_until);
         if let Some((at, piece)) = direction.pieces.front_mut() {
-            if *at > now {
-                return Err(Some(*at));
+            if arrives(*at) > now {
+                self.suffered.held += u64::from(direction.held_until > *at);
+                return Err(Some(arrives(*at)));
             }
             let most = direction.breaks_after.unwrap_or(usize::MAX);
             let count = piece.len().min(into.remaining()).min(most);
@@ -228,7 +235,7 @@ impl Network {
             return Ok(Ok(()));
         }
         match direction.ends {
-            Some((at, _)) if at > now => Err(Some(at)),
+            Some((at, _)) if arrives(at) > now => Err(Some(arrives(at))),
             Some((_, End::Closed)) => Ok(Ok(())),
             Some((_, End::Silence)) | None => Err(None),
         }
@@ -466,6 +473,15 @@ impl Wires<'_> {
     }
 
     pub fn join(&self, from: HostId, to: HostId) {
+        self.join_within(from, to, AGAIN);
+    }
+
+    /// Like [`Wires::join`]. What was lost meanwhile is there at once.
+    pub fn release(&self, from: HostId, to: HostId) {
+        self.join_within(from, to, 1);
+    }
+
+    fn join_within(&self, from: HostId, to: HostId, most: Nanos) {
         let mut network = self.0.network.borrow_mut();
         let cuts = network.cuts.entry((from, to)).or_default();
         *cuts = cuts.saturating_sub(1);
@@ -473,7 +489,7 @@ impl Wires<'_> {
             return;
         }
         let now = self.0.now.get();
-        let again = now + network.rng.u64(..AGAIN);
+        let again = now + network.rng.u64(..most);
         let wakers: Vec<Waker> = network
             .directions
             .values_mut()
@@ -503,6 +519,27 @@ impl Wires<'_> {
     pub fn connections(&self) -> Vec<Connection> {
         let network = self.0.network.borrow();
         network.directions.iter().filter(|((_, dialled), _)| *dialled).map(|((connection, _), _)| *connection).collect()
+    }
+
+    /// The newest open connection that one machine has dialled to another.
+    pub fn newest(&self, from: HostId, to: HostId) -> Option<Connection> {
+        let network = self.0.network.borrow();
+        let dialled = |((_, dialled), on): &(&Way, &Direction)| *dialled && (on.from, on.to) == (from, to);
+        network.directions.iter().filter(dialled).map(|((connection, _), _)| *connection).next_back()
+    }
+
+    /// Bytes that a machine has sent and nobody has read.
+    pub fn unread_bytes(&self, from: HostId) -> usize {
+        let network = self.0.network.borrow();
+        network.directions.values().filter(|on| on.from == from).map(|on| on.held).sum()
+    }
+
+    /// Bytes of the end that dialled arrive only after this time, although those of other connections arrive.
+    pub fn hold(&self, connection: Connection, duration: Duration) {
+        let until = self.0.now.get() + u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(direction) = self.0.network.borrow_mut().directions.get_mut(&(connection, true)) {
+            direction.held_until = direction.held_until.max(until);
+        }
     }
 
     /// The connection breaks when this many further bytes of the one direction were read. If it is `one_way`, only this

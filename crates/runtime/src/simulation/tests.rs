@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -177,4 +178,41 @@ fn a_connection_breaks_after_any_byte() {
     simulation.run_until(1_000 * MS);
     let heard = heard.take().unwrap().unwrap();
     assert_eq!(heard, (b"abcd".to_vec(), Err(std::io::ErrorKind::ConnectionReset)));
+}
+
+/// Two connections between two machines are independent.
+#[test]
+fn bytes_of_a_held_connection_arrive_after_those_of_a_newer_one() {
+    let simulation = Simulation::new(3);
+    let [one, two] = [(), ()].map(|()| simulation.add_host(Clock::default()));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = heard.clone();
+    simulation.spawn(one, async move {
+        let mut listener = listen(address(1)).unwrap();
+        while let Ok((mut reader, writer, _)) = listener.accept().await {
+            let hears = hears.clone();
+            crate::spawn(async move {
+                while let Ok(byte) = reader.read_u8().await {
+                    hears.lock().unwrap().push(byte);
+                }
+                drop(writer);
+            });
+        }
+    });
+    let newest = || current().unwrap().network().newest(two, one).unwrap();
+    let said = simulation.block_on(two, Duration::from_secs(9), async {
+        let (_reader, mut first) = dial(address(1)).await.unwrap();
+        let held = newest();
+        current().unwrap().network().hold(held, 500 * MS);
+        first.write_u8(1).await.unwrap();
+        let (_reader, mut second) = dial(address(1)).await.unwrap();
+        assert_ne!(newest(), held);
+        second.write_u8(2).await.unwrap();
+        sleep(400 * MS).await;
+        let before = heard.lock().unwrap().clone();
+        sleep(200 * MS).await;
+        before
+    });
+    assert_eq!((said, heard.lock().unwrap().as_slice()), (Some(vec![2]), [2, 1].as_slice()));
+    assert!(simulation.network().suffered().held > 0);
 }

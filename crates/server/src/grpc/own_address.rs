@@ -7,6 +7,7 @@ use std::time::Duration;
 use baton_api::v1;
 use baton_api::v1::locks_client::LocksClient;
 use baton_types::cluster_id::ClusterId;
+use baton_types::name;
 use tonic::Status;
 use tonic::transport::Endpoint;
 
@@ -29,7 +30,7 @@ pub async fn watch<R: Replica>(host: &Arc<Host<R>>) {
         } else if let Some(address) = host.client_address()
             && let Ok(Ok(answers)) = tokio::time::timeout(ANSWER_MAX, ask(&address)).await
         {
-            host.set_address_remark(stranger(&address, (host.cluster_id(), host.node_id()), &answers));
+            host.set_address_remark(stranger(&address, &host.own_status().into(), &answers));
         }
         // Without an answer nobody knows: perhaps only other machines reach the node at this address.
         tokio::time::sleep(ASK_EVERY).await;
@@ -37,17 +38,26 @@ pub async fn watch<R: Replica>(host: &Arc<Host<R>>) {
 }
 
 /// Returns a sentence if another server than this one answers.
-fn stranger(address: &str, (cluster, node): (ClusterId, u64), answers: &v1::GetStatusResponse) -> Option<String> {
+fn stranger(address: &str, own: &v1::GetStatusResponse, answers: &v1::GetStatusResponse) -> Option<String> {
     // An older server does not say its cluster.
-    let other = ClusterId::new(answers.cluster_id).filter(|other| *other != cluster);
-    let of = other.map(|other| format!(" of cluster {other}")).unwrap_or_default();
-    (answers.node != node || other.is_some()).then(|| {
+    let is_other = answers.node != own.node || answers.cluster_id != own.cluster_id && answers.cluster_id != 0;
+    is_other.then(|| {
         format!(
-            "another server answers at {address}, the address that this node advertises to clients: it is node {}{of}, and \
-             this is node {node} of cluster {cluster}; name the right address with --advertise",
-            answers.node
+            "another server answers at {address}, the address that this node advertises to clients: it is {}, and this is {}; \
+             name the right address with --advertise",
+            label(answers),
+            label(own)
         )
     })
+}
+
+/// By its name, and by its id if it does not say its name.
+fn label(status: &v1::GetStatusResponse) -> String {
+    let of = ClusterId::new(status.cluster_id).map(|cluster| format!(" of cluster {cluster}")).unwrap_or_default();
+    match &status.name[..] {
+        "" => format!("node {}{of}", status.node),
+        name => format!("{}{of}", name::short(name)),
+    }
 }
 
 async fn ask(address: &str) -> Result<v1::GetStatusResponse, Status> {
@@ -63,15 +73,19 @@ mod tests {
 
     #[test]
     fn another_node_or_another_cluster_at_the_own_address_is_told() {
-        let own = ClusterId::new(0xa).unwrap();
-        let told = |node, cluster_id| {
-            let answers = v1::GetStatusResponse { node, cluster_id, ..v1::GetStatusResponse::default() };
-            stranger("a:1", (own, 1), &answers)
+        let says = |node, name: &str, cluster_id| v1::GetStatusResponse {
+            node,
+            name: name.to_owned(),
+            cluster_id,
+            ..v1::GetStatusResponse::default()
         };
-        assert_eq!([told(1, 0xa), told(1, 0)], [None, None]);
-        assert!(told(2, 0xa).unwrap().contains("it is node 2, and this is node 1 of cluster 000000000000000a"));
-        assert!(
-            told(1, 0xb).unwrap().contains("it is node 1 of cluster 000000000000000b, and this is node 1 of cluster")
-        );
+        let told = |node, name, cluster_id| stranger("a:1", &says(1, "a", 0xa), &says(node, name, cluster_id));
+        assert_eq!([told(1, "a", 0xa), told(1, "", 0)], [None, None]);
+        let own = "and this is a of cluster 000000000000000a; name the right";
+        let other = told(2, "b\n", 0xb).unwrap();
+        assert!(other.contains(&format!("it is b\\n of cluster 000000000000000b, {own}")), "{other}");
+        let older = told(2, "", 0).unwrap();
+        assert!(older.contains(&format!("it is node 2, {own}")), "{older}");
+        assert!(told(1, "a", 0xb).is_some());
     }
 }

@@ -111,6 +111,12 @@ impl History {
         move |upto| log_reader::lock(&image).last_commands(upto)
     }
 
+    /// Finds the index of the last entry. Does not keep the folder in use.
+    pub fn log_end(&self) -> impl Fn() -> Option<u64> + Send + Sync + use<> {
+        let image = self.log.shared_image();
+        move || log_reader::lock(&image).last().map(|last| last.index)
+    }
+
     /// The index of the last entry, if there is one.
     pub fn last(&self) -> Option<u64> {
         self.log.image().last().map(|last| last.index)

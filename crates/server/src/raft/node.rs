@@ -185,6 +185,7 @@ impl Node {
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let (metrics, theirs) = (raft.metrics(), rounds.clone());
         peers.set_last_commands(history.last_commands());
+        peers.set_log_end(history.log_end());
         peers.set_confirmed(move || confirmed(&metrics.borrow_watched(), &theirs));
         let begun = begin(&raft, &peers, beginning, bound).await;
         if let Err(error) = begun {

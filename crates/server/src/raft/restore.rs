@@ -76,6 +76,10 @@ pub fn restore(path: &Path, backup: &Backup, anew: Anew) -> Result<Restored, Res
     let is_empty = match fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let told = name::path(path);
+            return Err(refused(format!("{told} is no folder; name an empty folder, or one that does not exist")));
+        }
         Err(error) => return Err(refused(format!("cannot read {}: {error}", name::path(path)))),
     };
     if !is_empty {
@@ -86,6 +90,8 @@ pub fn restore(path: &Path, backup: &Backup, anew: Anew) -> Result<Restored, Res
     }
     let now_ms = clock::wall_ms();
     let state = begun_anew(backup, anew, now_ms).map_err(refused)?;
+    let cannot = |error| refused(format!("cannot make the folder {}: {error}", name::path(path)));
+    fs::create_dir_all(path).map_err(cannot)?;
     Ok(write(Arc::new(Folder::open(path)?), backup.about, &state)?)
 }
 

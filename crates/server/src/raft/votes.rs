@@ -94,11 +94,8 @@ impl Votes {
         Ok(Votes { known, file, places, fatal, alive })
     }
 
-    /// Refuses a vote of another start of the node than the one that has it. Its term was checked before.
-    pub fn check(&self, vote: Vote, (node, start): (u64, u64)) -> Result<(), Refused> {
-        if vote.node != node {
-            return Err(format!("it is node {node}, and sends a vote for node {}", vote.node));
-        }
+    /// Refuses a vote of another start of the node than the one that has it. The node and the term were checked before.
+    pub fn check(&self, vote: Vote, start: u64) -> Result<(), Refused> {
         let (mut known, asked) = (self.known(), Cast { term: vote.term, node: vote.node, start });
         known.check(asked)?;
         // The sender says that it leads.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_runtime::{Instant, Thread, before_disk, thread};
+use baton_runtime::{Bell, Instant, Ringer, Thread, before_disk, bell, spawn, thread};
 use openraft::storage::IOFlushed;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -75,6 +75,51 @@ impl Drop for Acknowledgement {
             callback.io_completed(Err(stopped()));
         }
     }
+}
+
+/// Writes that are durable, and of which openraft has not been told.
+type Waiting = Arc<Mutex<Vec<Acknowledgement>>>;
+
+/// The way of acknowledgements from the writer thread to openraft: see [`tell`].
+struct DurableWrites {
+    waiting: Waiting,
+    ringer: Ringer,
+}
+
+impl DurableWrites {
+    fn add(&self, durable: Vec<Acknowledgement>) {
+        let is_first = {
+            let mut waiting = lock(&self.waiting);
+            let is_first = waiting.is_empty();
+            waiting.extend(durable);
+            is_first
+        };
+        // Without the task, because tokio's runtime ends.
+        if is_first && self.ringer.ring().is_err() {
+            tell_all(&self.waiting);
+        }
+    }
+}
+
+impl Drop for DurableWrites {
+    /// The thread ends: whoever waits for its end may rely on the acknowledgements.
+    fn drop(&mut self) {
+        tell_all(&self.waiting);
+    }
+}
+
+/// Tells openraft inside of tokio, because that wakes fewer threads: see [`bell`]. Ends with the writer thread.
+async fn tell(mut bell: Bell, waiting: Waiting) {
+    while bell.rings().await.unwrap_or(false) {
+        tell_all(&waiting);
+    }
+}
+
+/// The last acknowledgement goes first: it covers all earlier ones, so openraft wakes up once. Returns when all are told, by
+/// whichever thread.
+fn tell_all(waiting: &Waiting) {
+    let mut waiting = lock(waiting);
+    waiting.drain(..).rev().for_each(Acknowledgement::tell);
 }
 
 fn stopped() -> io::Error {
@@ -152,9 +197,9 @@ impl Frames {
     }
 }
 
-fn lock(frames: &Mutex<Frames>) -> MutexGuard<'_, Frames> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A poisoned lock is harmless: `sync` takes the journal out before it calls `fatal`, so no frame follows a panic.
-    frames.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The writer thread and its queue. Dropping this waits until the thread has written everything in the queue.
@@ -198,8 +243,11 @@ impl Writer {
         let (queue, queued) = unbounded_channel();
         let room = Arc::new(Semaphore::new(QUEUED_BYTES_MAX));
         let (theirs, count) = (frames.clone(), in_flight.clone());
+        let (ringer, bell) = bell()?;
+        let durable = DurableWrites { waiting: Arc::default(), ringer };
+        drop(spawn(tell(bell, durable.waiting.clone())));
         let thread = thread("writer", async move {
-            run(queued, &theirs, &count).await;
+            run(queued, &theirs, &count, &durable).await;
             drop(alive);
         })?;
         Ok(Writer { frames, in_flight, last_sync_ns, syncs, queue: Some(queue), room, thread: Some(thread) })
@@ -257,7 +305,12 @@ impl Drop for Writer {
 
 /// The writer thread. It ends with the first failure. The queued writes are then dropped, which reports a failure to
 /// openraft.
-async fn run(mut queued: UnboundedReceiver<Queued>, frames: &Mutex<Frames>, in_flight: &AtomicUsize) {
+async fn run(
+    mut queued: UnboundedReceiver<Queued>,
+    frames: &Mutex<Frames>,
+    in_flight: &AtomicUsize,
+    told: &DurableWrites,
+) {
     let mut next = None;
     loop {
         let first = match next.take() {
@@ -292,7 +345,6 @@ async fn run(mut queued: UnboundedReceiver<Queued>, frames: &Mutex<Frames>, in_f
         drop(room);
         // Decreased before openraft is told: if openraft then appends again, it finds nothing in flight.
         in_flight.fetch_sub(durable.len(), Ordering::SeqCst);
-        // The last acknowledgement goes first: it covers all earlier ones, so openraft wakes up once.
-        durable.into_iter().rev().for_each(Acknowledgement::tell);
+        told.add(durable);
     }
 }

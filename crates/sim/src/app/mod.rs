@@ -34,6 +34,10 @@ pub trait Application<P: Protocol> {
     fn progress(&self) -> Option<f64> {
         None
     }
+    /// The live processes break an invariant of the algorithm, after a step of `process`.
+    fn broken_invariant(&mut self, process: ProcessId, detail: String, wire: &mut Wire<P, Self::Plan>) {
+        let _ = (process, detail, wire);
+    }
     /// A fault is about to strike.
     fn struck(&mut self, _: &mut Wire<P, Self::Plan>) {}
 }

@@ -443,7 +443,9 @@ impl MutexUsers {
     }
 
     fn write<P: Mutex>(&mut self, process: ProcessId, read: Read, wire: &mut Wire<P, Plan>) {
-        if let Some(store) = &mut self.store {
+        if self.is_inside(process)
+            && let Some(store) = &mut self.store
+        {
             let written = store.write(process, read);
             self.written(process, read, written, wire);
         }
@@ -463,6 +465,20 @@ impl MutexUsers {
         wire.trace(process, || Traced::Exit { req });
         wire.command(process, Command::Release, Class::Exit);
         self.plan_next(process, wire);
+    }
+
+    /// The process is no longer inside. Its user knows, and leaves without a command.
+    fn lost<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
+        if let UserState::Inside { req } = self.clients[process] {
+            self.leave(process, wire);
+            wire.trace(process, || Traced::Lost { req });
+            self.plan_next(process, wire);
+        }
+    }
+
+    /// A write of a holder that has lost the critical section meanwhile is left out: the holder knows.
+    fn is_inside(&self, process: ProcessId) -> bool {
+        matches!(self.clients[process], UserState::Inside { .. })
     }
 
     /// Ends the request of `process`, by exit or crash.
@@ -535,8 +551,10 @@ impl<P: Mutex> Application<P> for MutexUsers {
     }
 
     fn event(&mut self, process: ProcessId, event: Event, wire: &mut Wire<P, Plan>) {
-        let Event::Granted { fence } = event;
-        self.enter(process, fence, wire);
+        match event {
+            Event::Granted { fence } => self.enter(process, fence, wire),
+            Event::Lost => self.lost(process, wire),
+        }
     }
 
     /// The sender has requested, and wants this client to request too.
@@ -574,6 +592,10 @@ impl<P: Mutex> Application<P> for MutexUsers {
 
     fn progress(&self) -> Option<f64> {
         Some(self.ended as f64 / self.workload.entries as f64)
+    }
+
+    fn broken_invariant(&mut self, process: ProcessId, detail: String, wire: &mut Wire<P, Plan>) {
+        self.violated(process, [("safety", detail)], wire);
     }
 
     fn ready(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {

@@ -94,8 +94,14 @@ impl MutexWatch {
         for known in [&mut self.requests, &mut self.exits].into_iter().flatten() {
             known.see(p, event);
         }
-        let is_users =
-            matches!(event, Event::Request { .. } | Event::Enter { .. } | Event::Exit { .. } | Event::Cancel { .. });
+        let is_users = matches!(
+            event,
+            Event::Request { .. }
+                | Event::Enter { .. }
+                | Event::Exit { .. }
+                | Event::Lost { .. }
+                | Event::Cancel { .. }
+        );
         if p >= self.users.len() {
             if is_users {
                 found.add(PAIRS, format!("P{p} is a helper, and uses the critical section"), [place]);
@@ -106,7 +112,7 @@ impl MutexWatch {
             Event::AppSend { .. } => self.told = true,
             Event::Request { req, .. } => self.request(p, *req, place, found),
             Event::Enter { req, fence } => self.enter(p, *req, *fence, place, found),
-            Event::Exit { req } => self.exit(p, *req, place, found),
+            Event::Exit { req } | Event::Lost { req } => self.exit(p, *req, place, found),
             Event::Cancel { req } => self.cancel(p, *req, place, found),
             Event::Crash => {
                 self.judge.crash(p);

@@ -20,6 +20,7 @@ use crate::app::append::AppendUsers;
 use crate::app::election::{ElectionTrigger, ElectionUsers};
 use crate::app::mutex::{MutexUsers, Patience};
 use crate::clocks::Clocks;
+use crate::detector::Delays;
 use crate::faults::Fault;
 use crate::network::Delay;
 use crate::run::Options;
@@ -61,7 +62,7 @@ impl Beside<'_> {
         let setup = Setup {
             network: options.network.clone(),
             faults: options.faults.clone(),
-            detection: Some(2 * options.params.delay_max),
+            detection: Some(Delays { least: 2 * options.params.delay_max, spread: 0 }),
             clocks: Clocks::drawn(group.processes, options.drift, options.seed),
             seed: options.seed,
             tracer: Some(Tracer::new(Box::new(buffer.clone()), &header).unwrap()),

@@ -266,9 +266,11 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             Event::Trust { peer } => self.apply(record, process, Action::Trust { by: process, of: *peer }),
             Event::Crash => self.apply(record, process, Action::Crash { process }),
             Event::Recover { memory } => self.apply(record, process, Action::Recover { process, memory: *memory }),
-            Event::Send { .. } | Event::Enter { .. } | Event::Elected { .. } | Event::Choice { .. } => {
-                Err(differs(record, "that this did not happen".into()))
-            }
+            Event::Send { .. }
+            | Event::Enter { .. }
+            | Event::Lost { .. }
+            | Event::Elected { .. }
+            | Event::Choice { .. } => Err(differs(record, "that this did not happen".into())),
             Event::Append { .. } | Event::Appended { .. } => Err(differs(record, "that this did not happen".into())),
             _ => Ok(()),
         }
@@ -392,6 +394,10 @@ impl<'t, P: Protocol> Repeat<'t, P> {
                         let told = |record: &&Record| record.p == Some(process) && told(&record.event);
                         self.next += usize::from(self.records.get(self.next).filter(told).is_some());
                     }
+                }
+                Effect::Revoked { .. } => {
+                    let told = |event: &Event| matches!(event, Event::Lost { .. });
+                    self.heard(process, told, || format!("P{process}: {:?}", mutex::Event::Lost))?;
                 }
                 Effect::Elected { leader, term, .. } => {
                     let told = |event: &Event| matches!(event, Event::Elected { leader: l, term: t } if (*l, *t) == (leader, term));

@@ -11,7 +11,7 @@ use crate::app::mutex::Load;
 use crate::faults::{self, Fault};
 use crate::oracle::{Finding, Verdict};
 use crate::report::{ElectionReport, Properties, Report};
-use crate::time::in_t;
+use crate::time::{in_t, ticks};
 use crate::world::Wire;
 
 impl Run<'_> {
@@ -19,7 +19,7 @@ impl Run<'_> {
         let (options, n) = (self.options, group.clients);
         let notes = faults::notes(&options.faults, group.processes);
         let delay_max = options.params.delay_max;
-        let detection = 2 * delay_max;
+        let detection = 2 * delay_max + ticks(options.detector_spread);
         let trigger = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
             (Some(over), _) => ElectionTrigger::Faults { over: over + detection },
             (None, _) if let Some(process) = options.noticed_by => ElectionTrigger::NoLeader(Noticed::By(process)),
@@ -36,8 +36,8 @@ impl Run<'_> {
         // should hold the election. The other processes learn of the crash when an election without a guard is over.
         // They must learn of it: a judge that does not suspect the crashed leader never lets another process take its
         // place.
-        let told = if matches!(trigger, ElectionTrigger::Faults { .. }) { detection } else { 2 * detection };
-        let told = options.detection().map(|_| told);
+        let told = if matches!(trigger, ElectionTrigger::Faults { .. }) { 2 * delay_max } else { 4 * delay_max };
+        let told = options.reports_after(told);
         // Bully may take until the next announcement. A run of an algorithm without timers ends when no event is left.
         let patience = (100 + 10 * n as Ticks) * delay_max;
         let users = ElectionUsers::new(n, group.elects, trigger, patience, !options.seed);

@@ -48,6 +48,10 @@ pub enum Effect<P: Protocol> {
         /// Whether the user has a pending request. Without one, it does not enter.
         asked: bool,
     },
+    /// A process is no longer in the critical section, although its user has not left.
+    Revoked {
+        process: ProcessId,
+    },
     /// A process has changed its leader.
     Elected {
         process: ProcessId,
@@ -130,7 +134,10 @@ impl<P: Mutex> Stage<P> {
             Wish::Release => Some(mutex::Command::Release),
             Wish::Elect | Wish::Append(_) => None,
         };
-        let event = |process, mutex::Event::Granted { fence }| Effect::Granted { process, fence, asked: false };
+        let event = |process, event| match event {
+            mutex::Event::Granted { fence } => Effect::Granted { process, fence, asked: false },
+            mutex::Event::Lost => Effect::Revoked { process },
+        };
         Stage::new(group, Words { command, event, file: |_| None, detects: false })
     }
 }

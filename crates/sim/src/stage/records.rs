@@ -134,6 +134,9 @@ impl Recorder {
                 self.entries += 1;
                 self.record(Some(*process), Event::Enter { req: self.requests[*process], fence: *fence });
             }
+            Effect::Revoked { process } => {
+                self.record(Some(*process), Event::Lost { req: self.requests[*process] });
+            }
             Effect::Appended { process, offset, asked: true } => {
                 self.record(Some(*process), Event::Appended { req: self.requests[*process], offset: *offset });
             }

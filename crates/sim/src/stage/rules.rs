@@ -94,7 +94,8 @@ impl<P: Protocol> Stage<P> {
         let timers = self.timers.keys();
         actions.extend(timers.map(|(process, timer)| Action::Timer { process: *process, name: format!("{timer:?}") }));
         if self.spent.crashes < rules.crashes {
-            actions.extend(up().map(|process| Action::Crash { process }));
+            let mortal = up().filter(|&process| Some(process) != self.source);
+            actions.extend(mortal.map(|process| Action::Crash { process }));
         }
         self.recoveries(rules, &mut actions);
         up().for_each(|by| self.reports(by, rules, &mut actions));
@@ -133,7 +134,9 @@ impl<P: Protocol> Stage<P> {
         for &process in &self.down {
             let untold = |by: ProcessId| match self.words.detects {
                 true => self.is_up(by) && !self.suspects(by, process),
-                false => self.is_up(by) && self.detectors.next_report(by, process).is_some(),
+                false => {
+                    self.is_up(by) && self.watches(by, process) && self.detectors.next_report(by, process).is_some()
+                }
             };
             if !(rules.recover_when_told && (0..self.processes.len()).any(untold)) {
                 actions.extend(rules.memory.iter().map(|&memory| Action::Recover { process, memory }));
@@ -141,15 +144,22 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
+    /// Whether the failure detector of `by` reports on `of`. With views, only the source and a client watch each other.
+    fn watches(&self, by: ProcessId, of: ProcessId) -> bool {
+        self.source.is_none_or(|source| by == source || of == source)
+    }
+
     /// The possible reports of the failure detector of `by`.
     fn reports(&self, by: ProcessId, rules: &Rules, actions: &mut Vec<Action>) {
         if self.words.detects {
             return;
         }
-        for of in (0..self.processes.len()).filter(|&of| of != by) {
+        for of in (0..self.processes.len()).filter(|&of| of != by && self.watches(by, of)) {
             let report = self.detectors.next_report(by, of);
             let mistaken = self.detectors.is_mistaken(by, of) && self.is_up(of);
-            let may_err = !mistaken && self.is_up(of) && self.spent.mistakes < rules.mistakes;
+            // With views a live client learns first that its lease is over.
+            let errs = self.source != Some(by);
+            let may_err = errs && !mistaken && self.is_up(of) && self.spent.mistakes < rules.mistakes;
             if report == Some(Change::Crash) || may_err {
                 actions.push(Action::Suspect { by, of });
             }

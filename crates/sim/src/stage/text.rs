@@ -19,6 +19,7 @@ impl<P: Protocol> fmt::Display for Effect<P> {
             Effect::TimerSet { process, timer, after } => write!(f, "P{process} sets {timer:?} to {}", range(after)),
             Effect::TimerCancelled { process, timer } => write!(f, "P{process} cancels {timer:?}"),
             Effect::Granted { process, fence, asked: true } => write!(f, "P{process} granted, fence {fence}"),
+            Effect::Revoked { process } => write!(f, "P{process} is no longer inside"),
             Effect::Granted { process, fence, asked: false } => write!(f, "P{process} granted, fence {fence}, unasked"),
             Effect::Elected { process, leader, term } => {
                 let leader = leader.map_or("none".to_string(), |leader| format!("P{leader}"));

@@ -264,13 +264,18 @@ impl<P: Protocol, X> Wire<P, X> {
     pub(super) fn look(&mut self, observers: Range<ProcessId>, peers: Range<ProcessId>) {
         for process in observers {
             for peer in peers.clone().filter(|&peer| peer != process) {
-                let heard = self.is_up(peer) && !self.is_cut(peer, process);
+                if !self.detector.watches(process, peer) {
+                    continue;
+                }
+                // A lease is renewed by a message and its answer.
+                let cut = self.is_cut(peer, process) || (self.detector.leases() && self.is_cut(process, peer));
+                let heard = self.is_up(peer) && !cut;
                 if self.is_up(process)
-                    && let Some(after) = self.detector.see(process, peer, heard)
+                    && let Some(at) = self.detector.see(self.now, process, peer, heard)
                 {
                     let suspect = Scheduled::Suspect { process, peer };
                     let report = if heard { Scheduled::Trust { process, peer } } else { suspect };
-                    self.queue.insert(self.now + after, Class::Timer, report);
+                    self.queue.insert(at, Class::Timer, report);
                 }
             }
         }

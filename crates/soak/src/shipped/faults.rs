@@ -35,6 +35,7 @@ impl World {
         self.plan_operator(until);
         self.plan_folders(until);
         self.plan_old_answers(until);
+        self.plan_courses(until);
         for _ in 0..self.rng.usize(..7) {
             let at = self.rng.u64(200 * MS..until);
             let node = if self.rng.bool() { Which::Leader } else { Which::Node(self.rng.usize(..self.nodes.len())) };
@@ -113,9 +114,11 @@ impl World {
     /// The disks of all nodes are slow from now on, under a leader that was elected before.
     pub(in super::super) fn slow_disks(&mut self) {
         let least = Duration::from_micros(self.rng.u64(100 * MS..1_000 * MS));
-        let leads = self.shipped_leader().and_then(|leader| self.nodes[leader].leads_in);
-        let (Some(term), Some(shipped)) = (leads, &mut self.shipped) else { return };
-        shipped.calm = Calm::SlowDisks { term };
+        let leads = self.shipped_leader().and_then(|leader| Some((leader, self.nodes[leader].leads_in?)));
+        let entries = Some(self.entries);
+        self.at(CALM_UNTIL - MS, WorldEvent::MajorityLeads { entries });
+        let (Some((node, term)), Some(shipped)) = (leads, &mut self.shipped) else { return };
+        shipped.calm = Calm::SlowDisks { node, term };
         shipped.effects.add("all disks are slow under a leader");
         shipped.seats.iter().for_each(|seat| shipped.simulation.set_disk(seat.host, least, SLOW_MAX));
     }
@@ -374,6 +377,10 @@ impl World {
             if shipped.calm != Calm::No {
                 shipped.calm = Calm::Before;
             }
+            // No node dies in a snapshot any more, and no snapshot is held. A disk that has failed stays so.
+            shipped.holds.clear();
+            let seats = shipped.seats.iter().enumerate().filter(|(node, _)| !shipped.failing.contains(node));
+            seats.for_each(|(_, seat)| seat.disk.ask_no_more());
             shipped.simulation.network().heal();
             shipped.simulation.network().set_delays(DELAYS.0, DELAYS.0);
         }

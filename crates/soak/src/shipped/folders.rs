@@ -14,10 +14,14 @@ use super::super::faults::{Fault, Partition, Which};
 use super::super::model::{Leadership, NodeId};
 use super::super::world::{MS, World, WorldEvent};
 use super::Dying;
+use super::courses::Course;
 use super::operator::Work;
 
 /// After healing, nodes have this long to find out what is wrong.
 const FOUND_WITHIN: Micros = 15_000 * MS;
+
+/// The pause before a folder is copied after all, if it could not be copied now.
+const COPIES_AGAIN: Micros = 200 * MS;
 
 /// What was done to folders in this run.
 #[derive(Default)]
@@ -59,15 +63,17 @@ impl Folders {
 impl World {
     pub(super) fn plan_folders(&mut self, until: Micros) {
         let draw = self.rng.u8(..24);
-        if draw > 1 || self.nodes.len() != 3 {
+        if draw > 2 || self.nodes.len() != 3 {
             return;
         }
         let at = self.rng.u64(1_500 * MS..until);
         let first = self.rng.usize(..3);
         let (node, other) = (first, (first + self.rng.usize(1..3)) % 3);
         let duration = self.rng.u64(100 * MS..2_500 * MS);
-        if draw == 0 {
-            return self.at(at, WorldEvent::Fault(Fault::Copy { of: node, to: other, duration }));
+        if draw > 0 {
+            // The copy of a leader, or of another node, may be elected while the original is cut off.
+            let (of, duration) = (self.any_node(), self.rng.u64(100 * MS..3_000 * MS));
+            return self.at(at, WorldEvent::Fault(Fault::Copy { of, duration }));
         }
         // One node misses what the other two have. Then one of these loses it, and the other one is cut off.
         let back_at = at + duration;
@@ -100,15 +106,26 @@ impl World {
         self.after(operator_after, WorldEvent::Operate(node));
     }
 
+    /// The node whose folder is copied, and the node in whose place the copy runs, if both run and the operator does nothing.
+    fn copies(&mut self, of: Which) -> Option<(NodeId, NodeId)> {
+        let of = self.which(of)?;
+        let to = (of + self.rng.usize(1..self.nodes.len())) % self.nodes.len();
+        let shipped = self.shipped.as_ref().filter(|shipped| shipped.works.is_empty())?;
+        let runs = |node: NodeId| self.nodes[node].is_up && shipped.node(node).is_some();
+        (runs(of) && runs(to)).then_some((of, to))
+    }
+
     /// A machine starts with a copy of another node's folder and its name, in place of its own. The other node is cut off
     /// for a while.
-    pub(in super::super) fn copy(&mut self, of: NodeId, to: NodeId, duration: Micros) {
-        let (down_for, runs_for) = (self.rng.u64(1..300 * MS), self.rng.u64(3_000 * MS..8_000 * MS));
-        let Some(shipped) = &mut self.shipped else { return };
-        let both_are_up = [of, to].iter().all(|node| self.nodes[*node].is_up && shipped.node(*node).is_some());
-        if !both_are_up || !shipped.works.is_empty() || shipped.folders.are_misused() {
+    pub(in super::super) fn copy(&mut self, of: Which, duration: Micros) {
+        if self.healed_at.is_some() || self.shipped.as_ref().is_none_or(|shipped| shipped.folders.are_misused()) {
             return;
         }
+        let Some((of, to)) = self.copies(of) else {
+            return self.after(COPIES_AGAIN, WorldEvent::Course(Course::Copies { of, duration }));
+        };
+        let (down_for, runs_for) = (self.rng.u64(1..300 * MS), self.rng.u64(3_000 * MS..8_000 * MS));
+        let Some(shipped) = &mut self.shipped else { return };
         let copy = (shipped.seats[of].name.clone(), shipped.seats[of].disk.copy());
         shipped.dying.insert(to, Dying { loss: Loss::Nothing, down_for, is_clean: false });
         self.kill(to);

@@ -1,4 +1,5 @@
-//! What a node has in memory stays within its limits: tasks, connections, and entries that wait for a place.
+//! What a node has in memory stays within its limits: tasks, connections, entries that wait for a place, and bytes that other
+//! nodes have not read.
 
 use super::super::world::World;
 
@@ -11,12 +12,16 @@ const CONNECTIONS_MAX: usize = 20;
 /// The most entries that wait for a place in openraft's queue. There is a place unless tens of thousands wait.
 const WAITING_MAX: usize = 0;
 
+/// The most bytes that a node has sent and other nodes have not read. Appends that wait are few, and entries are small here.
+const UNREAD_BYTES_MAX: usize = 64 << 10;
+
 /// The most that a run had at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
     pub tasks: usize,
     pub connections: usize,
     pub waiting: usize,
+    pub unread_bytes: usize,
 }
 
 impl Most {
@@ -25,6 +30,7 @@ impl Most {
             tasks: self.tasks.max(other.tasks),
             connections: self.connections.max(other.connections),
             waiting: self.waiting.max(other.waiting),
+            unread_bytes: self.unread_bytes.max(other.unread_bytes),
         }
     }
 }
@@ -37,9 +43,11 @@ impl World {
         for node in 0..count {
             let tasks = shipped.simulation.tasks(shipped.seats[node].host);
             let waiting = shipped.node(node).map_or(0, |node| node.queued());
-            let now = Most { tasks, connections, waiting };
+            let unread_bytes = shipped.simulation.network().unread_bytes(shipped.seats[node].host);
+            let now = Most { tasks, connections, waiting, unread_bytes };
             shipped.most = shipped.most.max(now);
-            if tasks > TASKS_MAX || connections > CONNECTIONS_MAX || waiting > WAITING_MAX {
+            let is_too_large = |now: Most| now.waiting > WAITING_MAX || now.unread_bytes > UNREAD_BYTES_MAX;
+            if tasks > TASKS_MAX || connections > CONNECTIONS_MAX || is_too_large(now) {
                 return Err(format!("node {node} has more than the limits allow: {now:?}"));
             }
         }

@@ -43,7 +43,13 @@ impl World {
 
     /// Some time after the cut, and then again.
     pub(in super::super) fn judge_majority(&mut self, before: Option<u64>) -> Result<(), String> {
-        let Some(Calm::CutOff { node }) = self.shipped.as_ref().map(|shipped| shipped.calm) else { return Ok(()) };
+        let node = match self.shipped.as_ref().map(|shipped| shipped.calm) {
+            Some(Calm::CutOff { node }) => node,
+            Some(Calm::SlowDisks { .. }) if before == Some(self.entries) => {
+                return Err("all disks are slow, and nothing is applied".to_owned());
+            }
+            _ => return Ok(()),
+        };
         let leader = self.shipped_leader();
         let is_other = |leader: &NodeId| *leader != node;
         match (leader.filter(is_other), before) {

@@ -78,14 +78,11 @@ impl Guard {
         Ok(Candidacy { is_transfer: candidacy.is_transfer && self.votes(from), ..candidacy })
     }
 
-    /// Checks the vote of any request: its sender and its term.
-    pub fn vote(&self, from: u64, vote: Vote) -> Result<(), LinkError> {
-        Ok(check::vote(from, self.history.vote(self.group.id()), vote)?)
-    }
-
-    /// Returns a sentence if another node leads in the term of this vote.
-    pub fn one_leader(&self, vote: Vote) -> Result<(), String> {
-        check::one_leader(self.history.vote(self.group.id()), vote).map_err(|unfit| unfit.to_string())
+    /// Checks the vote of any request: its sender and its term. Returns a sentence if another node leads in this term.
+    pub fn vote(&self, from: u64, vote: Vote) -> Result<Result<(), String>, LinkError> {
+        let own = self.history.vote(self.group.id());
+        check::vote(from, own, vote)?;
+        Ok(check::one_leader(own, vote).map_err(|unfit| unfit.to_string()))
     }
 
     /// Returns a sentence if the transfer comes too late, or to a node without a vote.

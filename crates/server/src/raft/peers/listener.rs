@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton_runtime::{Instant, JoinSet, sleep, timeout};
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt, poll};
+use futures::{FutureExt, StreamExt, poll};
 use openraft::Raft;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
 use tokio::sync::{Semaphore, mpsc};
@@ -21,8 +21,8 @@ use super::link::{self, Link, Reader, Writer};
 use super::peer::SILENT_MAX;
 use super::transport::{Listener, Stream};
 use super::wire::{
-    self, Answer, Append, Appended, Call, Candidacy, Confirmed, Greeting, Hello, Installed, LinkError, NodeStatus,
-    Purpose, Refusal, Reply, Request, Verdict,
+    self, Answer, Append, Appended, Call, Candidacy, Confirmed, Greeting, Hello, Installed, LinkError, Purpose,
+    Refusal, Reply, Request, Verdict,
 };
 use super::{in_ms, lock, snapshots};
 use crate::clock::boot_ms;
@@ -59,7 +59,7 @@ const UPDATE_MAX: Duration = Duration::from_millis(500);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// An answer that Raft works on.
-type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
+type Work = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// What the listener needs of its node.
 pub struct Door {
@@ -246,10 +246,11 @@ impl Door {
                         heard.append_now();
                         self.follow(append.vote).await;
                     }
-                    let mut work = match checked {
-                        Ok(()) => self.work(theirs, id, request, is_fresh)?,
-                        Err(sentence) => Box::pin(std::future::ready(Reply { id, answer: Answer::Failed(sentence) })),
+                    let work = match checked {
+                        Ok(()) => self.work(theirs, request, is_fresh)?,
+                        Err(sentence) => now(Answer::Failed(sentence)),
                     };
+                    let mut work = work.map(move |answer| Reply { id, answer });
                     // The first poll puts the request into Raft's queue, so the order is kept.
                     match poll!(&mut work) {
                         Poll::Ready(reply) => Some(reply),
@@ -269,7 +270,7 @@ impl Door {
                 // All answers that are there go out together.
                 answered = match running.is_empty() {
                     true => None,
-                    false => futures::FutureExt::now_or_never(running.next()).flatten(),
+                    false => running.next().now_or_never().flatten(),
                 };
             }
             if any {
@@ -288,8 +289,7 @@ impl Door {
             Request::Transfer(transfer) => transfer.from,
             Request::Status | Request::Announced | Request::Update { .. } | Request::Remarks => return Ok(Ok(())),
         };
-        self.guard.vote(theirs.node, vote)?;
-        Ok(self.guard.one_leader(vote).and_then(|()| self.votes.check(vote, (theirs.node, theirs.start))))
+        Ok(self.guard.vote(theirs.node, vote)?.and_then(|()| self.votes.check(vote, theirs.start)))
     }
 
     /// Lets Raft follow a new leader before its words are compared with the log: then the vote in the log is that of Raft,
@@ -305,113 +305,99 @@ impl Door {
         let _answer = heartbeat(&self.group.raft, nothing, vote).await;
         let committed = self.group.raft.with_raft_state(|state| {
             let members = state.membership_state.committed().log_id().as_ref();
-            members.max(state.local_committed()).map(|id| id.index)
+            members.max(state.local_committed()).copied()
         });
-        if let Ok(Some(upto)) = committed.await {
-            self.guard.history.settle(upto);
+        // While Raft installs a snapshot, the log still has the entries that the snapshot replaces. They were not committed.
+        if let Ok(Some(committed)) = committed.await
+            && self.guard.history.has(committed.into())
+        {
+            self.guard.history.settle(committed.index);
         }
     }
 
-    /// `fresh`: see [`fresh`]. Fails if the request is malformed: the connection cannot be used any more.
-    fn work(
-        &self,
-        theirs: &Hello,
-        id: u64,
-        request: Request<'_>,
-        fresh: Option<(u64, u64)>,
-    ) -> Result<Work, LinkError> {
-        let (raft, from) = (self.group.raft.clone(), theirs.node);
+    /// Fails if the request is malformed: the connection cannot be used any more. `fresh`: see [`fresh`].
+    fn work(&self, from: &Hello, request: Request<'_>, fresh: Option<(u64, u64)>) -> Result<Work, LinkError> {
+        let (raft, start, from) = (self.group.raft.clone(), from.start, from.node);
         Ok(match request {
-            Request::Append(append) => match append_request(append) {
-                Ok(mut rpc) => {
-                    self.guard.append(from, append.known, &mut rpc)?;
-                    let (peers, history) = (self.group.peers.clone(), self.guard.history.clone());
-                    let (vote, last) = (rpc.vote, rpc.entries.last().map_or(rpc.prev_log_id, |last| Some(last.log_id)));
-                    Box::pin(unconstrained(async move {
-                        let answer = appended(&raft, rpc).await;
-                        if let Answer::Appended(Appended::Success) = &answer {
-                            history.agree(vote.into(), last.map(record::LogId::from));
-                        }
-                        peers.received(&answer, fresh);
-                        Reply { id, answer }
-                    }))
-                }
-                Err(newer @ Unreadable::Newer { .. }) => {
-                    // To go without the entry would be wrong, and the leader would send it for ever.
-                    let sentence = format!("an entry of the leader cannot be read: {newer}");
-                    (self.fatal)(&format!("{sentence}; start this node with the version of the leader"));
-                    Box::pin(std::future::ready(Reply { id, answer: Answer::Failed(sentence) }))
-                }
-                Err(Unreadable::Malformed(sentence)) => return Err(LinkError::Entries(sentence)),
-            },
-            Request::Heartbeat(append) => {
-                let (vote, known) = (append.vote, append.known);
-                let mut rpc = append_request(append).map_err(|why| LinkError::Entries(why.to_string()))?;
-                if !rpc.entries.is_empty() {
-                    return Err(LinkError::Entries("a heartbeat has entries".to_owned()));
-                }
-                self.guard.append(from, known, &mut rpc)?;
-                let peers = self.group.peers.clone();
-                Box::pin(unconstrained(async move {
-                    let answer = heartbeat(&raft, rpc, vote).await;
-                    peers.received(&answer, fresh);
-                    Reply { id, answer }
-                }))
-            }
+            Request::Append(append) => self.append(from, append, fresh)?,
+            Request::Heartbeat(append) => self.heartbeat(from, append, fresh)?,
             Request::Round { vote } => Box::pin(async move {
                 let ours = raft.with_raft_state(|state| record::Vote::from(*state.vote_ref())).await;
-                let follows = |ours| Answer::Follows(vote.committed && ours == vote);
-                Reply { id, answer: ours.map_or_else(|stopped| Answer::Failed(stopped.to_string()), follows) }
+                ours.map_or_else(stopped, |ours| Answer::Follows(vote.committed && ours == vote))
             }),
             Request::Vote(candidacy) => {
                 let request = vote_request(self.guard.candidacy(from, candidacy)?);
-                let voted = self.votes.clone().cast(raft, request, theirs.start);
-                Box::pin(async move { Reply { id, answer: voted.await.map_or_else(Answer::Failed, answer_vote) } })
+                let voted = self.votes.clone().cast(raft, request, start);
+                Box::pin(async move { voted.await.map_or_else(Answer::Failed, answer_vote) })
             }
             Request::PreVote(candidacy) => {
                 let request = vote_request(self.guard.candidacy(from, candidacy)?);
-                Box::pin(async move {
-                    let voted = raft.pre_vote(request).await;
-                    Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
-                })
+                Box::pin(async move { raft.pre_vote(request).await.map_or_else(stopped, answer_vote) })
             }
             Request::Transfer(transfer) => {
                 if let Err(sentence) = self.guard.transfer(from, &transfer)? {
-                    let answer = Answer::Transferred(Err(sentence));
-                    return Ok(Box::pin(std::future::ready(Reply { id, answer })));
+                    return Ok(now(Answer::Transferred(Err(sentence))));
                 }
                 let wire::Transfer { from, to, last } = transfer;
                 let rpc = TransferLeaderRequest::new(Vote::from(from), to, last.map(LogId::from));
                 Box::pin(async move {
-                    let answer = match raft.handle_transfer_leader(rpc).await {
-                        Ok(taken) => Answer::Transferred(taken.map_err(|why| why.to_string())),
-                        Err(stopped) => Answer::Failed(stopped.to_string()),
-                    };
-                    Reply { id, answer }
+                    let taken = raft.handle_transfer_leader(rpc).await;
+                    taken.map_or_else(stopped, |taken| Answer::Transferred(taken.map_err(|why| why.to_string())))
                 })
             }
-            Request::Status => {
-                let status: NodeStatus = node_status(&self.group);
-                Box::pin(std::future::ready(Reply { id, answer: Answer::Status(status) }))
-            }
-            Request::Announced => {
-                let announced = self.group.peers.announced();
-                Box::pin(std::future::ready(Reply { id, answer: Answer::Announced(announced) }))
-            }
-            Request::Remarks => {
-                let remarks = self.group.remarks().into_iter().collect();
-                Box::pin(std::future::ready(Reply { id, answer: Answer::Remarks(remarks) }))
-            }
+            Request::Status => now(Answer::Status(node_status(&self.group))),
+            Request::Announced => now(Answer::Announced(self.group.peers.announced())),
+            Request::Remarks => now(Answer::Remarks(self.group.remarks().into_iter().collect())),
             Request::Update { record } => {
                 let group = self.group.clone();
                 Box::pin(async move {
                     // The change goes on after the time limit. The connection must not wait for it.
                     let updated = timeout(UPDATE_MAX, group.update(from, record)).await;
                     let answer = updated.unwrap_or(Err(MemberError::NotYet { ms: in_ms(UPDATE_MAX) }));
-                    Reply { id, answer: Answer::Updated(answer.map_err(|refused| refused.to_string())) }
+                    Answer::Updated(answer.map_err(|refused| refused.to_string()))
                 })
             }
         })
+    }
+
+    fn append(&self, from: u64, append: Append<'_>, fresh: Option<(u64, u64)>) -> Result<Work, LinkError> {
+        let known = append.known;
+        let mut rpc = match append_request(append) {
+            Ok(rpc) => rpc,
+            Err(newer @ Unreadable::Newer { .. }) => {
+                // To go without the entry would be wrong, and the leader would send it for ever.
+                let sentence = format!("an entry of the leader cannot be read: {newer}");
+                (self.fatal)(&format!("{sentence}; start this node with the version of the leader"));
+                return Ok(now(Answer::Failed(sentence)));
+            }
+            Err(Unreadable::Malformed(sentence)) => return Err(LinkError::Entries(sentence)),
+        };
+        self.guard.append(from, known, &mut rpc)?;
+        let (raft, peers, history) = (self.group.raft.clone(), self.group.peers.clone(), self.guard.history.clone());
+        let (vote, last) = (rpc.vote, rpc.entries.last().map_or(rpc.prev_log_id, |last| Some(last.log_id)));
+        Ok(Box::pin(unconstrained(async move {
+            let answer = appended(&raft, rpc).await;
+            if let Answer::Appended(Appended::Success) = &answer {
+                history.agree(vote.into(), last.map(record::LogId::from));
+            }
+            peers.received(&answer, fresh);
+            answer
+        })))
+    }
+
+    fn heartbeat(&self, from: u64, append: Append<'_>, fresh: Option<(u64, u64)>) -> Result<Work, LinkError> {
+        let (vote, known) = (append.vote, append.known);
+        let mut rpc = append_request(append).map_err(|why| LinkError::Entries(why.to_string()))?;
+        if !rpc.entries.is_empty() {
+            return Err(LinkError::Entries("a heartbeat has entries".to_owned()));
+        }
+        self.guard.append(from, known, &mut rpc)?;
+        let (raft, peers) = (self.group.raft.clone(), self.group.peers.clone());
+        Ok(Box::pin(unconstrained(async move {
+            let answer = heartbeat(&raft, rpc, vote).await;
+            peers.received(&answer, fresh);
+            answer
+        })))
     }
 
     /// Receives a snapshot, and installs it. Returns this node's vote.
@@ -425,7 +411,7 @@ impl Door {
         let _one_at_a_time = self.installing.lock().await;
         let state = self.restore(received).await?;
         // The log has grown meanwhile.
-        self.votes.check(vote, (from, start)).map_err(LinkError::Failed)?;
+        self.votes.check(vote, start).map_err(LinkError::Failed)?;
         self.follow(vote).await;
         self.guard.snapshot(from, vote, &meta)?;
         if last.is_some_and(|last| self.guard.history.has_agreed(vote, last)) {
@@ -504,13 +490,22 @@ impl Door {
     }
 }
 
+fn now(answer: Answer) -> Work {
+    Box::pin(std::future::ready(answer))
+}
+
+/// Raft does not answer any more.
+fn stopped(why: impl std::fmt::Display) -> Answer {
+    Answer::Failed(why.to_string())
+}
+
 async fn appended(raft: &Raft<TypeConfig, Machine>, rpc: AppendEntriesRequest<TypeConfig>) -> Answer {
     match raft.append_entries(rpc).await {
         Ok(AppendEntriesResponse::Success) => Answer::Appended(Appended::Success),
         Ok(AppendEntriesResponse::Conflict) => Answer::Appended(Appended::Conflict),
         Ok(AppendEntriesResponse::HigherVote(vote)) => Answer::Appended(Appended::HigherVote(vote.into())),
         Ok(AppendEntriesResponse::PartialSuccess(_)) => Answer::Failed("only a part was written".to_owned()),
-        Err(stopped) => Answer::Failed(stopped.to_string()),
+        Err(why) => stopped(why),
     }
 }
 
@@ -531,7 +526,7 @@ async fn heartbeat(
         (Poll::Ready(answer), _) => answer,
         (Poll::Pending, Ok(ours)) if ours == vote => Answer::Appended(Appended::Success),
         (Poll::Pending, Ok(ours)) => Answer::Appended(Appended::HigherVote(ours)),
-        (Poll::Pending, Err(stopped)) => Answer::Failed(stopped.to_string()),
+        (Poll::Pending, Err(why)) => stopped(why),
     }
 }
 

@@ -72,6 +72,7 @@ type AskConfirmed = Box<dyn Fn() -> Option<Confirmed> + Send + Sync>;
 
 /// The last entry with commands up to an index.
 type FindCommands = Box<dyn Fn(u64) -> Option<(LogId, Fingerprint)> + Send + Sync>;
+type AskLogEnd = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// The other nodes, as far as this one has called them. Clones share the same table.
 #[derive(Clone)]
@@ -109,6 +110,7 @@ struct Shared {
     freshness: Mutex<Freshness>,
     confirmed: OnceLock<AskConfirmed>,
     last_commands: OnceLock<FindCommands>,
+    log_end: OnceLock<AskLogEnd>,
     rounds: Rounds,
     election_max: Duration,
     /// This node cannot read its entries before this index any more; 0 if it can read all.
@@ -147,6 +149,7 @@ impl Peers {
             freshness: Mutex::default(),
             confirmed: OnceLock::new(),
             last_commands: OnceLock::new(),
+            log_end: OnceLock::new(),
             rounds,
             election_max,
             readable_from: AtomicU64::new(0),
@@ -333,6 +336,15 @@ impl Peers {
 
     pub(super) fn set_last_commands(&self, find: impl Fn(u64) -> Option<(LogId, Fingerprint)> + Send + Sync + 'static) {
         assert!(self.0.last_commands.set(Box::new(find)).is_ok(), "set once, when the log is open");
+    }
+
+    pub(super) fn set_log_end(&self, ask: impl Fn() -> Option<u64> + Send + Sync + 'static) {
+        assert!(self.0.log_end.set(Box::new(ask)).is_ok(), "set once, when the log is open");
+    }
+
+    /// The index of the last entry of this node's log.
+    fn log_end(&self) -> Option<u64> {
+        self.0.log_end.get().and_then(|ask| ask())
     }
 
     /// The last entry with commands up to this one, if this node still has it.

@@ -244,7 +244,9 @@ impl RaftNetworkV2<TypeConfig> for Client {
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
-        let answers = commits::thin_out(input, commits::HOLD).map(|rpc| self.append_next(rpc)).buffered(PIPELINE_MAX);
+        let peers = self.peers.clone();
+        let appends = commits::thin_out(input, commits::HOLD, move || peers.log_end());
+        let answers = appends.map(|rpc| self.append_next(rpc)).buffered(PIPELINE_MAX);
         // The first answer that is no success ends the stream, and drops the rest.
         let answers = answers.scan(false, |ended, answer| {
             let next = (!*ended).then_some(answer);

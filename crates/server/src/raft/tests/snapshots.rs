@@ -7,7 +7,10 @@ use std::time::Duration;
 use baton_runtime::{sleep, timeout};
 use openraft::storage::EntryResponder;
 
-use super::cluster::simulated;
+use super::cluster::{
+    LONG, agree, all, applied, cut_off, fill_sessions, heal, leader, simulated, simulation, stop, trio,
+};
+use super::forming::until;
 use super::gate::Gate;
 use super::*;
 use crate::store::fake::Operation as DiskOperation;
@@ -225,4 +228,45 @@ async fn a_panic_of_the_state_is_fatal_and_nothing_follows_from_it() {
     assert_eq!(error.to_string(), "the replicated state is inconsistent; nothing more is applied");
     assert_eq!(*applied.lock().unwrap(), [1, 2]);
     assert!(why.try_recv().is_err(), "said once");
+}
+
+/// While the snapshot is written, the log still has the entries that it replaces. The next leader has others in their place.
+#[test]
+fn a_node_follows_a_new_leader_while_a_snapshot_replaces_entries_that_were_not_committed() {
+    simulated(async || {
+        let (seats, nodes) = trio().await;
+        fill_sessions(&all(&nodes), 1..40).await;
+        agree(&all(&nodes), 39).await;
+        let old = leader(&all(&nodes)).await;
+        let others = [&nodes[(old + 1) % 3], &nodes[(old + 2) % 3]];
+        cut_off(&seats, old);
+        // They are in the middle of the log, where the next leader looks first.
+        let mut never_committed = Vec::new();
+        for session in 1000..1020 {
+            never_committed.push(nodes[old].propose(open_session(session)).await.unwrap());
+        }
+        let index = fill_sessions(&others, 40..80).await;
+        applied(&others, index).await;
+        let (lead, next) = match leader(&others).await {
+            0 => (others[0], others[1]),
+            _ => (others[1], others[0]),
+        };
+        // Only this leader needs a snapshot for the old one. The next leader still has its log.
+        lead.raft.trigger().snapshot().await.unwrap();
+        let at_least = move |at: Option<LogId>| at.is_some_and(|at| at.index >= index);
+        let wait = || lead.raft.wait(Some(LONG));
+        wait().metrics(move |metrics| at_least(metrics.snapshot), "a snapshot").await.unwrap();
+        lead.raft.trigger().purge_log(index).await.unwrap();
+        wait().metrics(move |metrics| at_least(metrics.purged), "purged").await.unwrap();
+        simulation().set_large_writes(seats[old].host, Duration::from_secs(20));
+        heal();
+        let installs = || nodes[old].status().commit >= index && nodes[old].applied().unwrap().index < index;
+        until("a snapshot is being installed", async || installs()).await;
+        lead.transfer(next.id()).await.unwrap();
+        fill_sessions(&others, 80..90).await;
+        assert!(installs(), "otherwise the test shows nothing");
+        agree(&all(&nodes), 89).await;
+        drop(never_committed);
+        stop(nodes).await;
+    });
 }
