@@ -1,11 +1,8 @@
 //! Handles an applied entry: answers the client that asked for it, and starts or stops timers.
 
-use std::net::SocketAddr;
-
 use baton_types::frames::ToClient;
 
-use super::{Frontend, Note, Output, Reply, Standing, UnderWay, words};
-use crate::state::locks::ForcedHolder;
+use super::{Frontend, Note, Output, Standing, UnderWay, words};
 use crate::state::sessions::EndReason;
 use crate::state::{Command, Effect, Outcome, State, What, locks, sessions};
 
@@ -50,7 +47,7 @@ impl Frontend {
                 }
                 self.request_done(now_ms, state, stream, session);
             }
-            UnderWay::Force { now, by, .. } => self.note_forced(now, by, outcome),
+            UnderWay::Call { .. } => self.note_forced(command, outcome),
             UnderWay::Timer => self.leases.done(command),
         }
     }
@@ -90,27 +87,12 @@ impl Frontend {
                 self.say(session, ToClient::Revoked { acquire });
             }
             Effect::Locks(locks::Effect::Forced { holders, .. }) => {
-                let UnderWay::Force { call, .. } = *asked else { return };
-                let shown = |holder: &ForcedHolder| {
-                    words::holder(holder, self.leases.expires_in(holder.session, now_ms).unwrap_or(0))
-                };
-                let shown = holders.iter().map(shown).collect();
-                self.reply(call, Reply::Forced(shown));
+                if let UnderWay::Call { call, .. } = *asked {
+                    self.forced(now_ms, call, holders);
+                }
             }
             // Only the leases use these.
             Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) | Effect::Cluster(_) => {}
-        }
-    }
-
-    /// Tells the operator, unless the lock had no holder and nothing changed.
-    fn note_forced(&mut self, now: bool, by: Option<SocketAddr>, outcome: &Outcome) {
-        for effect in &outcome.effects {
-            if let Effect::Locks(locks::Effect::Forced { lock, holders }) = effect
-                && !(holders.is_empty() && outcome.changes.is_empty())
-            {
-                let (lock, holders) = (lock.clone(), holders.len());
-                self.out.push_back(Output::Note(Note::Forced { lock, now, holders, by }));
-            }
         }
     }
 
@@ -134,10 +116,7 @@ impl UnderWay {
             (UnderWay::Request { session, number, .. }, Command::Request(request)) => {
                 (*session, *number) == (request.session, request.number)
             }
-            (
-                UnderWay::Force { lock, now, by, .. },
-                Command::Locks(locks::Command::Force { lock: forced, now: at_once, caller }),
-            ) => (lock, now, *by) == (forced, at_once, caller.from),
+            (UnderWay::Call { command: called, .. }, command) => **called == *command,
             (UnderWay::Timer, Command::Sessions(sessions::Command::Expire { .. })) => true,
             (UnderWay::Timer, Command::Cluster(command)) => command.is_of_timer(),
             (

@@ -44,7 +44,7 @@ use baton_types::views::Holder;
 
 use crate::leases::Leases;
 use crate::state::locks::LockName;
-use crate::state::{self, Caller, Command, RequestNumber, SessionId};
+use crate::state::{Command, RequestNumber, SessionId};
 pub use held_back::HELD_BACK_MS;
 use held_back::HeldBack;
 pub use leadership::{LEAD_AGAIN_MS, Leadership};
@@ -222,7 +222,7 @@ enum Standing {
 enum UnderWay {
     Open { stream: StreamId, session: SessionId, attempt: u64, secret_hash: Option<[u8; 32]>, begins: bool },
     Request { stream: StreamId, session: SessionId, number: RequestNumber },
-    Force { call: CallId, lock: LockName, now: bool, by: Option<SocketAddr> },
+    Call { call: CallId, command: Box<Command> },
     Timer,
 }
 
@@ -296,7 +296,7 @@ impl Frontend {
         self.cluster = Some(cluster);
     }
 
-    /// The server is a member of a peer group: it applies commands with [`Grants::ByGroup`](state::locks::Grants::ByGroup).
+    /// The server is a member of a peer group: it applies commands with [`Grants::ByGroup`](crate::state::locks::Grants::ByGroup).
     pub fn serves_a_group(&mut self) {
         self.is_member = true;
     }
@@ -391,16 +391,16 @@ impl Frontend {
         self.begin_rounds(now_ms);
     }
 
-    /// A call forces the release of a lock. The answer names the holders at that time.
-    pub fn force(&mut self, call: CallId, lock: LockName, now: bool, caller: Caller) {
+    /// A call wants this command applied. The answer depends on its effects.
+    fn call(&mut self, call: CallId, command: Command) {
         if !self.leads() {
             return self.reply(call, Reply::Unavailable(self.why_not_leading().to_string()));
         }
         if self.is_busy() {
             return self.reply(call, Reply::Unavailable(Closing::Busy.to_string()));
         }
-        let under_way = UnderWay::Force { call, lock: lock.clone(), now, by: caller.from };
-        self.propose(state::locks::Command::Force { lock, now, caller }.into(), under_way);
+        let under_way = UnderWay::Call { call, command: Box::new(command.clone()) };
+        self.propose(command, under_way);
     }
 
     /// A read-index round has ended. `led` is true if the round confirmed that this node led after the round began.
@@ -433,7 +433,7 @@ impl Frontend {
             self.reply(call, Reply::Unavailable(why.to_string()));
         }
         for under_way in std::mem::take(&mut self.under_way) {
-            if let UnderWay::Force { call, .. } = under_way {
+            if let UnderWay::Call { call, .. } = under_way {
                 let why = format!("{why}; it is not known whether the release was forced");
                 self.reply(call, Reply::Unknown(why));
             }

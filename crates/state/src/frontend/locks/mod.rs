@@ -1,6 +1,7 @@
 //! What the front end knows of locks: the claims on their way to the state, for the limits; how long a try waits; and who
 //! was told that a wait has no hope.
 
+mod force;
 mod hopeless;
 mod limits;
 

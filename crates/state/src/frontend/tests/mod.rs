@@ -20,7 +20,7 @@ use baton_types::limits::{SECRET_BYTES, ServerLimits};
 
 use super::*;
 use crate::state::locks::Grants;
-use crate::state::{Outcome, State, sessions};
+use crate::state::{self, Caller, Outcome, State, sessions};
 
 pub const TTL_MS: u64 = 10_000;
 
