@@ -1,7 +1,7 @@
 //! A member of a peer group as a lock server. Its clients use it like any other server.
 //!
 //! The member keeps the service's own state in memory for its local clients: sessions, queues, requests that are applied
-//! once. The state is [gated](baton_state::state::State::gated): it grants no lock by itself. A mutual exclusion
+//! once. The state [grants](baton_state::state::locks::Grants) no lock by itself. A mutual exclusion
 //! [`Algorithm`] decides when the member may enter, and gives the fence. Then the first local waiter of the lock is
 //! granted. Each grant is one entry of the algorithm, so the algorithm's own fairness bounds how many local clients are
 //! served in a row.

@@ -6,7 +6,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use baton_state::state::locks::LockName;
+use baton_state::state::locks::{Grants, LockName};
 use baton_state::state::{Entry, Outcome, RequestNumber, SessionId, State, What};
 
 use crate::turns::{Action, Seen, Turns};
@@ -20,7 +20,7 @@ pub struct Local {
 
 impl Local {
     pub fn new() -> Self {
-        Local { state: State::gated(), turns: Turns::default(), index: 0 }
+        Local { state: State::default(), turns: Turns::default(), index: 0 }
     }
 
     pub fn state(&self) -> &State {
@@ -35,7 +35,7 @@ impl Local {
         self.index += 1;
         let mut outcome = Outcome::default();
         for command in &entry.commands {
-            self.state.apply(self.index, entry.now_ms, command, &mut outcome);
+            self.state.apply_by(Grants::ByGroup, self.index, entry.now_ms, command, &mut outcome);
         }
         self.look(&outcome);
         outcome

@@ -285,6 +285,9 @@ impl<R: Replica> Host<R> {
         });
         let replica = open(Reports::new(&shell)).await?;
         shell.inner().frontend.try_waits(replica.try_ms());
+        if replica.group().is_some() {
+            shell.inner().frontend.serves_a_group();
+        }
         let mut leadership = replica.leadership();
         leadership.mark_changed();
         assert!(shell.replica.set(replica).is_ok(), "the replica is set once");

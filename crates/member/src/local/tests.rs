@@ -219,7 +219,7 @@ impl World {
 
     fn judge(&self) {
         let state = self.local.state();
-        assert_eq!(state.check(), Ok(()));
+        assert_eq!(state.check_by(locks::Grants::ByGroup), Ok(()));
         for (lock, section) in &self.group {
             assert_eq!(section.entered, section.left + u64::from(section.inside));
             let view = state.lock(lock.as_bytes());

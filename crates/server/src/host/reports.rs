@@ -36,7 +36,7 @@ impl<R: Replica> Reports<R> {
         self.tell(|frontend, now_ms| frontend.lost(now_ms, term, is_lead));
     }
 
-    /// A lock of a gated state was granted or denied: see [`State::admit`]. `state` is the state right after that.
+    /// A lock of a member of a peer group was granted or denied: see [`State::admit`]. `state` is the state right after that.
     pub fn admitted(&self, outcome: &Outcome, state: &State) {
         self.tell(|frontend, now_ms| frontend.admitted(now_ms, state, outcome));
     }

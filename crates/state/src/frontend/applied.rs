@@ -55,7 +55,7 @@ impl Frontend {
         }
     }
 
-    /// A lock of a gated state was granted or denied: see [`State::admit`]. `state` is the state right after that. Nothing
+    /// A lock of a member of a peer group was granted or denied: see [`State::admit`]. `state` is the state right after that. Nothing
     /// was proposed for it, so it is not counted as under way.
     pub fn admitted(&mut self, now_ms: u64, state: &State, outcome: &Outcome) {
         if self.leads() {
@@ -77,7 +77,7 @@ impl Frontend {
                 self.say(session, ToClient::Answer { number, answer: words::answer(answer) });
             }
             &Effect::Ended { session, reason } => {
-                let (reason, message) = words::ended(reason, state.is_gated());
+                let (reason, message) = words::ended(reason, self.is_member);
                 let asker = if let UnderWay::Open { stream, .. } = asked { Some(*stream) } else { None };
                 let carrier = self.sessions.remove(&session).and_then(|presence| presence.stream);
                 for stream in asker.into_iter().chain(carrier) {

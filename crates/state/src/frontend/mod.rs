@@ -5,7 +5,7 @@
 //! frame](Frontend::hears), is [slow](Frontend::stream_slow) or [gone](Frontend::stream_gone); a call wants to
 //! [look](Frontend::look) or to [force](Frontend::force) a release; an entry [was applied](Frontend::applied);
 //! the node [learns whether it leads](Frontend::told); a proposal [was lost](Frontend::lost); a round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); a
-//! gated state [granted a lock](Frontend::admitted), or its waiters are [without hope](Frontend::hopeless).
+//! peer group [granted a lock](Frontend::admitted), or its waiters are [without hope](Frontend::hopeless).
 //! After each report, carry out all outputs of [`Frontend::poll`], in order, before the next report. Call
 //! [`Frontend::tick`] at [`Frontend::next_wake`].
 //!
@@ -258,6 +258,8 @@ pub struct Frontend {
     space: Space,
     /// The name of this node, if there are others; otherwise empty.
     name: String,
+    /// This server is a member of a peer group.
+    is_member: bool,
     /// When the operator was last told of each limit, by its flag.
     limits_told: BTreeMap<&'static str, u64>,
     out: VecDeque<Output>,
@@ -283,6 +285,7 @@ impl Frontend {
             locks: Locks::default(),
             space: Space::default(),
             name: String::new(),
+            is_member: false,
             limits_told: BTreeMap::new(),
             out: VecDeque::new(),
         }
@@ -291,6 +294,11 @@ impl Frontend {
     /// The node is part of this cluster. The shell tells it before it [tells](Frontend::told) that the node leads.
     pub fn belongs_to(&mut self, cluster: ClusterId) {
         self.cluster = Some(cluster);
+    }
+
+    /// The server is a member of a peer group: it applies commands with [`Grants::ByGroup`](state::locks::Grants::ByGroup).
+    pub fn serves_a_group(&mut self) {
+        self.is_member = true;
     }
 
     /// From now on an acquire with time-out 0 waits this long. None: it does not wait, as from the start.

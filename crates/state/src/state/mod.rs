@@ -48,7 +48,7 @@ pub use views::{Counts, PendingTimers, SessionView};
 pub use words::{Answer, Caller, Command, Effect, Entry, Operation, Principal, Request};
 
 use cluster::{Cluster, Consequence};
-use locks::{LockName, Locks};
+use locks::{Grants, LockName, Locks};
 use sessions::{Arrival, EndReason, Refusal, Sessions};
 use turn::Turn;
 
@@ -78,18 +78,17 @@ impl Default for State {
 }
 
 impl State {
-    /// An empty state in gated mode, for one member of a peer group. It is kept in memory only. It refuses what a group
-    /// cannot do, and grants only by [`State::admit`].
-    pub fn gated() -> Self {
-        State { locks: Locks::gated(), ..State::default() }
-    }
-
     /// Applies a command of the entry at `index`, which was proposed at `now_ms`. Adds effects and changes to
     /// `outcome`, which collects them for the whole entry.
     pub fn apply(&mut self, index: u64, now_ms: u64, command: &Command, outcome: &mut Outcome) {
+        self.apply_by(Grants::ByState, index, now_ms, command, outcome);
+    }
+
+    /// Like [`State::apply`]. `grants` says who grants the locks; it is the same for all commands of a state.
+    pub fn apply_by(&mut self, grants: Grants, index: u64, now_ms: u64, command: &Command, outcome: &mut Outcome) {
         self.now_ms = self.now_ms.max(now_ms);
         let State { now_ms, revision, sessions, locks, cluster } = self;
-        let mut turn = Turn { index, now_ms: *now_ms, revision, raised: false, sessions, outcome };
+        let mut turn = Turn { index, now_ms: *now_ms, grants, revision, raised: false, sessions, outcome };
         match command {
             Command::Sessions(sessions::Command::Lead { term }) => turn.sessions.lead(*term),
             Command::Sessions(sessions::Command::Open(open)) => {
@@ -108,24 +107,19 @@ impl State {
         }
     }
 
-    /// Whether this is the state of a member of a peer group: see [`State::gated`].
-    pub fn is_gated(&self) -> bool {
-        self.locks.is_gated()
-    }
-
-    /// For a gated state: grants the lock to its first waiter, with this fence of the group's algorithm. Does nothing if
+    /// For [`Grants::ByGroup`]: grants the lock to its first waiter, with this fence of the group's algorithm. Does nothing if
     /// no claim waits, or if the lock is held or closed. `index` and `now_ms` are as in [`State::apply`].
     pub fn admit(&mut self, index: u64, now_ms: u64, lock: &LockName, fence: NonZeroU64) -> Outcome {
         self.outside(index, now_ms, |locks, turn| locks.admit(turn, lock, fence))
     }
 
-    /// For a gated state: refuses the first waiter of the lock, because the group cannot take its request now. `why` is a
+    /// For [`Grants::ByGroup`]: refuses the first waiter of the lock, because the group cannot take its request now. `why` is a
     /// sentence for people. Does nothing if no claim waits.
     pub fn deny(&mut self, index: u64, now_ms: u64, lock: &LockName, why: String) -> Outcome {
         self.outside(index, now_ms, |locks, turn| locks.deny(turn, lock, why))
     }
 
-    /// For a gated state: refuses this acquire, as [`State::deny`]. Does nothing if it does not wait.
+    /// For [`Grants::ByGroup`]: refuses this acquire, as [`State::deny`]. Does nothing if it does not wait.
     pub fn deny_one(
         &mut self,
         index: u64,
@@ -142,7 +136,8 @@ impl State {
         self.now_ms = self.now_ms.max(now_ms);
         let State { now_ms, revision, sessions, locks, .. } = self;
         let mut outcome = Outcome::default();
-        let mut turn = Turn { index, now_ms: *now_ms, revision, raised: false, sessions, outcome: &mut outcome };
+        let (now_ms, grants, outcome_of) = (*now_ms, Grants::ByGroup, &mut outcome);
+        let mut turn = Turn { index, now_ms, grants, revision, raised: false, sessions, outcome: outcome_of };
         change(locks, &mut turn);
         outcome
     }
@@ -162,12 +157,17 @@ impl State {
 
     /// Checks everything. Returns a sentence about the first inconsistency.
     pub fn check(&self) -> Result<(), String> {
+        self.check_by(Grants::ByState)
+    }
+
+    /// Like [`State::check`], for a state to which commands were [applied](State::apply_by) in this way.
+    pub fn check_by(&self, grants: Grants) -> Result<(), String> {
         if !(FIRST_REVISION..=limits::COUNTER_MAX).contains(&self.revision) {
             return Err(format!("the revision is {}; it must be at least {FIRST_REVISION}", self.revision));
         }
         self.cluster.check()?;
         self.sessions.check()?;
-        self.locks.check(self.revision)?;
+        self.locks.check(grants, self.revision)?;
         if let Some(id) = self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
             return Err(format!("session {id} has claims, but does not exist"));
         }

@@ -1,5 +1,6 @@
 //! What a module may do while a command is applied.
 
+use super::locks::Grants;
 use super::sessions::{Open, Sessions};
 use super::{Answer, Change, Effect, Outcome, RequestNumber, SessionId, What};
 
@@ -7,6 +8,7 @@ use super::{Answer, Change, Effect, Outcome, RequestNumber, SessionId, What};
 pub(super) struct Turn<'a> {
     pub index: u64,
     pub now_ms: u64,
+    pub grants: Grants,
     pub revision: &'a mut u64,
     /// True if this command has raised the revision.
     pub raised: bool,

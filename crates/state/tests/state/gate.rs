@@ -1,4 +1,4 @@
-//! The gated state of a member of a peer group: an algorithm decides when a lock is granted.
+//! The state of a member of a peer group: an algorithm decides when a lock is granted.
 
 use expect_test::expect;
 

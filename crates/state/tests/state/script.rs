@@ -11,8 +11,8 @@
 //!     max-ttl 5000 | fences-from 7                  of the cluster
 //!     closed 1500 | waited 1500 500                the cluster is closed for so long; its leader has waited a step
 //!     begin-anew 7 | begin-anew 7 1500             with fences from 7; closed until all leases have ended, or for so long
-//!     gated                                        as the first line: the state is gated
-//!     admit deploy 7 | deny deploy                 for a gated state: with this fence; for the reason "no"
+//!     gated                                        as the first line: a peer group grants
+//!     admit deploy 7 | deny deploy                 for a peer group: with this fence; for the reason "no"
 //!
 //! A session has one letter. Its owner has the same letter, unless the command names another owner. A parent is a
 //! letter or a number. Names of locks are in the escaped form. The first command has index 101 and comes at 1 ms; the
@@ -22,7 +22,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use baton_state::state::cluster;
-use baton_state::state::locks::{self, Acquire, Claim, Delay, LockName, Mode, Refusal, Want};
+use baton_state::state::locks::{self, Acquire, Claim, Delay, Grants, LockName, Mode, Refusal, Want};
 use baton_state::state::sessions::{self, Open};
 use baton_state::state::{
     Answer, Caller, Change, Command, Effect, Operation, Outcome, OwnerId, Principal, Record, Request, RequestNumber,
@@ -41,6 +41,7 @@ pub fn check(transcript: Expect) {
 #[derive(Default)]
 pub struct Script {
     pub state: State,
+    grants: Grants,
     now_ms: u64,
     changes: Vec<Change>,
 }
@@ -79,7 +80,7 @@ impl Script {
             ["revision"] => vec![self.state.revision().to_string()],
             ["changes"] => self.changes.iter().map(show_change).collect(),
             ["gated"] => {
-                self.state = State::gated();
+                self.grants = Grants::ByGroup;
                 vec![]
             }
             ["closed", closed_ms] => {
@@ -99,23 +100,24 @@ impl Script {
             _ => {
                 let command = command(&words).unwrap_or_else(|| panic!("no such command: {line}"));
                 let effects = self.apply(&command);
-                assert_eq!(self.state.check(), Ok(()), "after {line}");
+                assert_eq!(self.state.check_by(self.grants), Ok(()), "after {line}");
                 effects.iter().map(show).collect()
             }
         }
     }
 
     pub fn apply(&mut self, command: &Command) -> Vec<Effect> {
+        let grants = self.grants;
         self.change(|state, index, now_ms| {
             let mut outcome = Outcome::default();
-            state.apply(index, now_ms, command, &mut outcome);
+            state.apply_by(grants, index, now_ms, command, &mut outcome);
             outcome
         })
     }
 
     fn outside(&mut self, line: &str, change: impl FnOnce(&mut State, u64, u64) -> Outcome) -> Vec<String> {
         let effects = self.change(change);
-        assert_eq!(self.state.check(), Ok(()), "after {line}");
+        assert_eq!(self.state.check_by(self.grants), Ok(()), "after {line}");
         effects.iter().map(show).collect()
     }
 

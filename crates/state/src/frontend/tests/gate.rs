@@ -1,4 +1,4 @@
-//! A front end over a gated state: an algorithm of a peer group grants the locks.
+//! A front end of a member of a peer group: an algorithm grants the locks.
 
 use std::num::NonZeroU64;
 

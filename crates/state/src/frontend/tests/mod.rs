@@ -19,6 +19,7 @@ use baton_types::frames::{
 use baton_types::limits::{SECRET_BYTES, ServerLimits};
 
 use super::*;
+use crate::state::locks::Grants;
 use crate::state::{Outcome, State, sessions};
 
 pub const TTL_MS: u64 = 10_000;
@@ -27,6 +28,7 @@ pub const TTL_MS: u64 = 10_000;
 pub struct Node {
     pub frontend: Frontend,
     pub state: State,
+    pub grants: Grants,
     pub now_ms: u64,
     index: u64,
     pub proposed: VecDeque<(u64, Command)>,
@@ -38,7 +40,7 @@ impl Node {
         let (proposed, said) = (VecDeque::new(), Vec::new());
         let mut frontend = Frontend::new(limits);
         frontend.belongs_to(CLUSTER);
-        Node { frontend, state: State::default(), now_ms: 1_000, index: 0, proposed, said }
+        Node { frontend, state: State::default(), grants: Grants::ByState, now_ms: 1_000, index: 0, proposed, said }
     }
 
     /// A leader in term 1.
@@ -54,10 +56,11 @@ impl Node {
         Node::leader(ServerLimits::default())
     }
 
-    /// A member of a peer group: its state is gated.
+    /// A member of a peer group.
     pub fn member() -> Self {
         let mut node = Node::new();
-        node.state = State::gated();
+        node.grants = Grants::ByGroup;
+        node.frontend.serves_a_group();
         node
     }
 
@@ -79,7 +82,7 @@ impl Node {
     pub fn apply_entry(&mut self, term: u64, command: &Command) {
         self.index += 1;
         let mut outcome = Outcome::default();
-        self.state.apply(self.index, self.now_ms, command, &mut outcome);
+        self.state.apply_by(self.grants, self.index, self.now_ms, command, &mut outcome);
         self.tell(|frontend, now_ms, state| frontend.applied(now_ms, state, term, command, &outcome));
     }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::limits::{FORCED_MAX, HISTORY_MAX, HISTORY_OF_LOCK_MAX, LOCK_DELAY_MS_MAX};
 use super::lock::Lock;
-use super::{Claim, LockName, Locks, Mode, Ticket, limits};
+use super::{Claim, Grants, LockName, Locks, Mode, Ticket, limits};
 use crate::state::limits::COUNTER_MAX;
 
 impl Locks {
     /// Whether locks, claims and indices are consistent. Returns a sentence about the first inconsistency. `revision`
     /// is that of the state.
-    pub(in crate::state) fn check(&self, revision: u64) -> Result<(), String> {
+    pub(in crate::state) fn check(&self, grants: Grants, revision: u64) -> Result<(), String> {
         let counters = [self.last_fence, self.last_ticket, self.last_delay, self.last_past];
         if let Some(counter) = counters.into_iter().find(|counter| *counter > COUNTER_MAX) {
             return Err(format!("a counter of the locks is at {counter}; it must be at most {COUNTER_MAX}"));
@@ -20,13 +20,13 @@ impl Locks {
         let mut tickets = BTreeSet::new();
         for claim in self.claims.values() {
             let wrong = |what: &dyn Display| format!("request {} of session {} {what}", claim.number, claim.session);
-            self.check_claim(claim, revision).map_err(|what| wrong(&what))?;
+            self.check_claim(claim, grants, revision).map_err(|what| wrong(&what))?;
             if !tickets.insert(claim.ticket) {
                 return Err(wrong(&format_args!("has the ticket {} of another claim", claim.ticket)));
             }
         }
         for (name, lock) in &self.locks {
-            self.check_lock(name, lock).map_err(|what| format!("the lock {name:?} {what}"))?;
+            self.check_lock(name, lock, grants).map_err(|what| format!("the lock {name:?} {what}"))?;
         }
         let is_bounded = |acquires: &BTreeSet<_>| (1..=FORCED_MAX).contains(&acquires.len());
         if let Some((session, acquires)) = self.forced.iter().find(|(_, acquires)| !is_bounded(acquires)) {
@@ -44,7 +44,7 @@ impl Locks {
         }
     }
 
-    fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+    fn check_lock(&self, name: &LockName, lock: &Lock, grants: Grants) -> Result<(), String> {
         let says = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(what.to_owned()) };
         limits::check_name(name.as_bytes()).map_err(|invalid| format!("has an invalid name: {invalid}"))?;
         limits::check_mode(Mode::Permit { of: lock.permits })
@@ -66,7 +66,8 @@ impl Locks {
         let is_shared = modes().take(lock.held()).flatten().all(|mode| mode == Mode::Shared);
         says(is_shared || lock.held <= lock.permits, "has too many holders")?;
         says(lock.holders().is_sorted_by_key(|claim| claim.fence), "has a fence that is lower than an earlier one")?;
-        says(self.grants_nothing() || self.grantable(lock).is_none(), "is free for its first waiter")?;
+        let grants_nothing = grants == Grants::ByGroup || self.closed;
+        says(grants_nothing || self.grantable(lock).is_none(), "is free for its first waiter")?;
 
         let last_delay = lock.delay().map_or(0, |delay| delay.generation);
         says(last_delay <= self.last_delay, "has a lock-delay that was never begun")?;
@@ -84,7 +85,7 @@ impl Locks {
         says(is_remembered, "remembers a hold with the number of another one")
     }
 
-    fn check_claim(&self, claim: &Claim, revision: u64) -> Result<(), String> {
+    fn check_claim(&self, claim: &Claim, grants: Grants, revision: u64) -> Result<(), String> {
         let says = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(what.to_owned()) };
         limits::check_wants(&claim.wants).map_err(|invalid| format!("is not a valid claim: {invalid}"))?;
         let (in_index, in_other) = match claim.holds() {
@@ -97,9 +98,9 @@ impl Locks {
         says(!claim.revoked || claim.holds(), "was revoked while it waits")?;
         says(claim.timeout_ms.is_none() || !claim.holds(), "holds, but has a time-out")?;
         says((1..=self.last_ticket).contains(&claim.ticket), "has a ticket that was never given")?;
-        let was_given = self.gated || claim.fence.map_or(0, u64::from) <= self.last_fence;
+        let was_given = grants == Grants::ByGroup || claim.fence.map_or(0, u64::from) <= self.last_fence;
         says(was_given, "has a fence that was never given")?;
-        says(self.beyond_gate(&claim.wants).is_none(), "wants what a gated state refuses")?;
+        says(grants.refuses(&claim.wants).is_none(), "wants what a group cannot grant")?;
         says(claim.revision <= revision, "entered at a revision in the future")?;
         says(u64::from(claim.lock_delay_ms) <= LOCK_DELAY_MS_MAX, "has a lock-delay that is too long")
     }
@@ -193,9 +194,9 @@ mod tests {
 
     fn broken<T>(break_it: impl FnOnce(&mut Locks) -> T) -> String {
         let mut locks = locks();
-        assert_eq!(locks.check(9), Ok(()));
+        assert_eq!(locks.check(Grants::ByState, 9), Ok(()));
         break_it(&mut locks);
-        locks.check(9).expect_err("something is broken")
+        locks.check(Grants::ByState, 9).expect_err("something is broken")
     }
 
     /// Inconsistent indices. No snapshot can cause them, because indices are derived; they would be our own fault.
@@ -256,9 +257,9 @@ mod tests {
     fn counters_go_as_far_as_they_may_and_history_does() {
         let mut locks = locks();
         locks.last_fence = COUNTER_MAX;
-        assert_eq!(locks.check(9), Ok(()));
+        assert_eq!(locks.check(Grants::ByState, 9), Ok(()));
         locks.last_fence += 1;
-        assert!(locks.check(9).unwrap_err().starts_with("a counter of the locks is at"));
+        assert!(locks.check(Grants::ByState, 9).unwrap_err().starts_with("a counter of the locks is at"));
 
         let most = HISTORY_MAX as u64;
         let mut locks = Locks { last_past: most + 1, ..Locks::default() };
@@ -271,9 +272,12 @@ mod tests {
             Arc::make_mut(lock).remember(past);
             locks.history.insert(order, name);
             if order == most {
-                assert_eq!(locks.check(9), Ok(()));
+                assert_eq!(locks.check(Grants::ByState, 9), Ok(()));
             }
         }
-        assert_eq!(locks.check(9).unwrap_err(), "65537 ended holds are remembered; the limit is 65536");
+        assert_eq!(
+            locks.check(Grants::ByState, 9).unwrap_err(),
+            "65537 ended holds are remembered; the limit is 65536"
+        );
     }
 }

@@ -26,9 +26,4 @@ impl Locks {
         let names: Names = waited_for.map(|(name, _)| name.clone()).collect();
         self.grant_next(turn, names);
     }
-
-    /// Whether the state grants nothing by itself.
-    pub(super) fn grants_nothing(&self) -> bool {
-        self.gated || self.closed
-    }
 }

@@ -1,6 +1,9 @@
-//! The gated mode, for a member of a peer group. The state serves the clients of one member. An algorithm of the group
-//! decides when the member may enter, and gives the fence. So no claim is granted by an acquire or a release: a claim
-//! waits until [`Locks::admit`] lets in the first waiter of its lock.
+//! Who grants the locks. The caller of [`State::apply_by`](crate::state::State::apply_by) says so with each command, so
+//! it is in no log and no snapshot.
+//!
+//! A member of a peer group lets an algorithm of the group grant. The state serves the clients of one member. The
+//! algorithm decides when the member may enter, and gives the fence. So no claim is granted by an acquire or a release: a
+//! claim waits until [`Locks::admit`] lets in the first waiter of its lock.
 //!
 //! The group has one holder of a lock at a time, and enters one lock at a time. So shared claims, permits and claims of
 //! several locks are refused. Fences come from the algorithm, one sequence per lock; `last_fence` counts nothing here.
@@ -11,29 +14,32 @@ use super::{LockName, Locks, Mode, Refusal, Want};
 use crate::state::turn::Turn;
 use crate::state::{RequestNumber, SessionId};
 
-impl Locks {
-    pub(in crate::state) fn gated() -> Self {
-        Locks { gated: true, ..Locks::default() }
-    }
+/// Who grants the locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grants {
+    /// The state grants each lock in log order, and gives the fences.
+    #[default]
+    ByState,
+    /// An algorithm of a peer group: see [`State::admit`](crate::state::State::admit).
+    ByGroup,
+}
 
-    pub(in crate::state) fn is_gated(&self) -> bool {
-        self.gated
-    }
-
-    /// Why a gated state refuses these wants, if it does.
-    pub(super) fn beyond_gate(&self, wants: &[Want]) -> Option<Refusal> {
+impl Grants {
+    /// Why these wants are refused, if a group cannot grant them.
+    pub(super) fn refuses(self, wants: &[Want]) -> Option<Refusal> {
         match wants {
-            _ if !self.gated => None,
+            _ if self == Grants::ByState => None,
             [Want { mode: Mode::Exclusive, .. }] => None,
             [Want { mode: Mode::Shared, .. }] => Some(Refusal::NoSharing),
             [Want { mode: Mode::Permit { .. }, .. }] => Some(Refusal::NoPermits),
             _ => Some(Refusal::NoSeveral),
         }
     }
+}
 
+impl Locks {
     /// Grants the lock to its first waiter. Does nothing if no claim waits, or if the lock is held or closed.
     pub(in crate::state) fn admit(&mut self, turn: &mut Turn<'_>, name: &LockName, fence: NonZeroU64) {
-        assert!(self.gated, "only a gated state is told when to grant");
         if let Some(first) = self.locks.get(name).and_then(|lock| self.grantable(lock)) {
             self.grant(turn, &first, fence);
         }
@@ -41,7 +47,6 @@ impl Locks {
 
     /// Refuses the first waiter of the lock. Does nothing if no claim waits.
     pub(in crate::state) fn deny(&mut self, turn: &mut Turn<'_>, name: &LockName, why: String) {
-        assert!(self.gated, "only a gated state is told whom to refuse");
         if let Some(first) = self.locks.get(name).and_then(|lock| lock.next_waiter()).cloned() {
             self.stop_waiting(turn, &first, Refusal::Unavailable(why));
         }
@@ -55,7 +60,6 @@ impl Locks {
         number: RequestNumber,
         why: String,
     ) {
-        assert!(self.gated, "only a gated state is told whom to refuse");
         if let Some(claim) = self.claims.get(&(session, number)).filter(|claim| !claim.holds()).cloned() {
             self.stop_waiting(turn, &claim, Refusal::Unavailable(why));
         }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::claim::Claim;
 use super::lock::Lock;
-use super::{Answer, Locks, Mode, Names, Refusal, Want, What};
+use super::{Answer, Grants, Locks, Mode, Names, Refusal, Want, What};
 use crate::state::turn::Turn;
 
 impl Locks {
     /// Whether a new claim can be granted now: no claim waits for one of its locks, and each lock admits it. While a
-    /// lock is in use, all claims must name the same number of permits. Never true in a gated or closed state.
+    /// lock is in use, all claims must name the same number of permits. Never true in a closed cluster.
     pub(super) fn are_free(&self, wants: &[Want]) -> Result<bool, Refusal> {
-        let mut are_free = !self.grants_nothing();
+        let mut are_free = !self.closed;
         for want in wants {
             let Some(lock) = self.locks.get(&want.lock) else { continue };
             let says = want.mode.permits();
@@ -37,14 +37,15 @@ impl Locks {
     }
 
     /// Grants these locks, one after the other, to as many waiters as possible, and forgets idle locks. If a claim of
-    /// several locks is granted, the claims behind it may be next at its other locks. Those locks are checked last. A
-    /// gated or closed state only forgets idle locks.
+    /// several locks is granted, the claims behind it may be next at its other locks. Those locks are checked last. If
+    /// a group grants, or in a closed cluster, this only forgets idle locks.
     pub(super) fn grant_next(&mut self, turn: &mut Turn<'_>, mut names: Names) {
+        let grants = turn.grants == Grants::ByState && !self.closed;
         let mut looked_at = 0;
         while let Some(name) = names.get(looked_at).cloned() {
             looked_at += 1;
             while let Some(lock) = self.locks.get(&name) {
-                if let Some(claim) = self.grantable(lock).filter(|_| !self.grants_nothing()) {
+                if let Some(claim) = self.grantable(lock).filter(|_| grants) {
                     let others = claim.wants.iter().map(|want| &want.lock).filter(|lock| **lock != name);
                     names.extend(others.cloned());
                     let fence = self.fence_for(&claim.wants);

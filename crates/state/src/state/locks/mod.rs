@@ -6,7 +6,7 @@
 //!   is granted when it is the first waiter of each lock and each lock admits it: in one command, with one fence. Until
 //!   then no other claim overtakes it in any line.
 //! - One counter gives all fences, so that the state can forget a lock as soon as it is neither used nor remembered.
-//! - A *gated* state is different (`gate.rs`): an algorithm outside decides when a lock is granted, and with which fence.
+//! - In a member of a peer group (`gate.rs`) an algorithm outside decides when a lock is granted, and with which fence.
 
 mod check;
 mod claim;
@@ -34,6 +34,7 @@ use imbl::{OrdMap, OrdSet};
 use smallvec::SmallVec;
 
 pub use claim::{Claim, Ticket};
+pub use gate::Grants;
 pub use history::{Ended, Past};
 pub use lock::Delay;
 pub use name::LockName;
@@ -83,8 +84,6 @@ pub struct Locks {
     history: OrdMap<u64, LockName>,
     /// Number of locks that are in use, and not only remembered.
     used: usize,
-    /// True if only [`Locks::admit`] grants. Never true in a replicated state, so no snapshot contains it.
-    gated: bool,
     /// True while the cluster grants nothing: see `cluster`. Derived from the record of the cluster.
     closed: bool,
 }
@@ -162,12 +161,12 @@ impl Locks {
     }
 
     fn acquire(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, acquire: &Acquire) {
-        if let Some(refusal) = self.beyond_gate(&acquire.wants) {
+        if let Some(refusal) = turn.grants.refuses(&acquire.wants) {
             return turn.answer(session, number, Answer::Refused(refusal));
         }
         let are_free = match self.are_free(&acquire.wants) {
             Err(refusal) => return turn.answer(session, number, Answer::Refused(refusal)),
-            Ok(are_free) => are_free,
+            Ok(are_free) => are_free && turn.grants == Grants::ByState,
         };
         let mut claim = self.new_claim(session, number, acquire, turn.now_ms);
         if are_free {

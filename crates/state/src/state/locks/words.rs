@@ -156,7 +156,7 @@ pub enum Refusal {
         /// The number in the release.
         acquire: RequestNumber,
     },
-    // Only a gated state gives the refusals below, so they are in no log.
+    // Only with `Grants::ByGroup`, so they are in no log.
     #[error("this server is a member of a peer group: a lock there has one holder, and cannot be shared")]
     NoSharing,
     #[error("this server is a member of a peer group: a lock there has one holder, and no permits")]

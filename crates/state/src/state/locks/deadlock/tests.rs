@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use super::naive;
 use super::search::Search;
 use crate::state::locks::limits::VISITS_MAX;
-use crate::state::locks::{Acquire, Answer, Claim, Command, LockName, Mode, Operation, Refusal, Want};
+use crate::state::locks::{Acquire, Answer, Claim, Command, Grants, LockName, Mode, Operation, Refusal, Want};
 use crate::state::sessions::{self, Open};
 use crate::state::{self, Caller, Effect, Outcome, OwnerId, Request, RequestNumber, SessionId, State};
 
 /// A state, and clients that send requests to it.
 struct Script {
     state: State,
+    grants: Grants,
     /// Requests of each session; at most 1,024 can wait.
     requests: u64,
     /// Number of requests so far.
@@ -23,12 +24,12 @@ struct Script {
 impl Script {
     fn apply(&mut self, command: impl Into<state::Command>) -> Vec<Effect> {
         let mut outcome = Outcome::default();
-        self.state.apply(1, 1, &command.into(), &mut outcome);
+        self.state.apply_by(self.grants, 1, 1, &command.into(), &mut outcome);
         outcome.effects.to_vec()
     }
 
     fn new(requests: u64) -> Self {
-        Script { state: State::default(), requests, sent: 0 }
+        Script { state: State::default(), grants: Grants::ByState, requests, sent: 0 }
     }
 
     /// The session and number of the next acquire. A new session begins when the last one has sent enough.
@@ -191,7 +192,7 @@ enum Action {
     End(usize),
     /// The session of this claim expires, so that the locks that it holds are closed.
     Expire(usize),
-    /// The closed lock at this place opens. In a gated state, the lock of this number is granted.
+    /// The closed lock at this place opens. If a group grants, the lock of this number is granted.
     Open(usize),
 }
 
@@ -250,7 +251,7 @@ impl Script {
                 // The next acquire begins a session.
                 self.sent = self.sent.next_multiple_of(self.requests);
             }
-            Action::Open(at) if self.state.locks.gated => {
+            Action::Open(at) if self.grants == Grants::ByGroup => {
                 let (lock, fence) = (LockName::from(&(at % 2).to_string()), NonZeroU64::MIN.saturating_add(self.sent));
                 self.state.admit(1, 1, &lock, fence);
             }
@@ -265,7 +266,7 @@ impl Script {
     /// The length of the cycle that this acquire would close, if it would wait. Compares all ways to find it.
     fn compare(&self, acquire: &Acquire) -> Option<usize> {
         let locks = &self.state.locks;
-        if locks.beyond_gate(&acquire.wants).is_some() || locks.are_free(&acquire.wants) != Ok(false) {
+        if self.grants.refuses(&acquire.wants).is_some() || locks.are_free(&acquire.wants) != Ok(false) {
             return None;
         }
         let claim = self.claim(acquire);
@@ -300,14 +301,14 @@ proptest! {
     fn the_search_finds_what_the_naive_one_finds(
         actions in prop::collection::vec(action(Just(None)), 1..40),
         owner in 0..=OWNERS,
-        gated in prop::bool::weighted(0.1),
+        by_group in prop::bool::weighted(0.1),
     ) {
         let mut script = Script::new(3);
-        if gated {
-            script.state = State::gated();
+        if by_group {
+            script.grants = Grants::ByGroup;
         }
         actions.iter().for_each(|action| script.play(action));
-        script.state.check().unwrap();
+        script.state.check_by(script.grants).unwrap();
         script.compare_all(owner);
     }
 
@@ -315,14 +316,14 @@ proptest! {
     fn the_search_finds_what_the_naive_one_finds_with_parents(
         actions in prop::collection::vec(action(prop::option::weighted(0.15, 0..OWNERS)), 1..40),
         owner in 0..=OWNERS,
-        gated in prop::bool::weighted(0.1),
+        by_group in prop::bool::weighted(0.1),
     ) {
         let mut script = Script::new(3);
-        if gated {
-            script.state = State::gated();
+        if by_group {
+            script.grants = Grants::ByGroup;
         }
         actions.iter().for_each(|action| script.play(action));
-        script.state.check().unwrap();
+        script.state.check_by(script.grants).unwrap();
         script.compare_all(owner);
     }
 }
