@@ -3,6 +3,7 @@
 use baton_types::frames::Refusal;
 use baton_types::limits::{NAME_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN};
 use baton_types::name::Quoted;
+use baton_types::sentences;
 use tonic::{Code, Status};
 
 use crate::session::{Loss, ReleaseFailure, Wait, in_words};
@@ -115,7 +116,7 @@ pub enum AcquireError {
     #[error("the lock {} was not granted within the time-out", Quoted(.name))]
     TimedOut { name: Vec<u8> },
     /// The owner of the request would wait for itself.
-    #[error("the request would wait for itself: {}", in_words(.cycle))]
+    #[error("{}: {}", sentences::WAITS_FOR_ITSELF, in_words(.cycle))]
     Deadlock {
         /// The owners that wait for each other. The last one waits for the first. Long labels and names of a long cycle
         /// end with an ellipsis.
@@ -130,18 +131,10 @@ pub enum AcquireError {
 
 /// A name of a lock with a wrong length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", wrong_length(*bytes))]
+#[error("{}", sentences::wrong_name(*bytes))]
 pub struct InvalidName {
     /// The length of the name.
     pub bytes: usize,
-}
-
-/// The same text as a server's.
-fn wrong_length(bytes: usize) -> String {
-    match bytes {
-        0 => format!("the name of a lock is empty; it has 1 to {NAME_BYTES_MAX} bytes"),
-        _ => format!("the name of a lock has {bytes} bytes; it has 1 to {NAME_BYTES_MAX}"),
-    }
 }
 
 pub(crate) fn check_name(name: &[u8]) -> Result<(), InvalidName> {

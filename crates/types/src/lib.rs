@@ -6,6 +6,7 @@
 //! - [`views`]: what the service shows to people.
 //! - [`limits`]: every limit and default.
 //! - [`name`]: the name of a lock as text.
+//! - [`sentences`]: sentences that more than one part says.
 //!
 //! **Architecture invariant: this crate knows no transport.** Each transport converts its own messages to these types.
 
@@ -14,4 +15,5 @@ pub mod durations;
 pub mod frames;
 pub mod limits;
 pub mod name;
+pub mod sentences;
 pub mod views;

@@ -1,5 +1,7 @@
 //! Whether a server, with its cluster, grants locks now: for scripts and probes. Everything here is pure.
 
+use baton_types::sentences;
+
 use super::view::{Cluster, Member, whole};
 use crate::output::shown;
 use crate::view::{Status, duration, size};
@@ -22,13 +24,7 @@ pub fn check(status: &Status) -> Result<(), String> {
 }
 
 fn check_open(closed_ms: Option<u64>) -> Result<(), String> {
-    let closed = closed_ms.map(|left_ms| {
-        let left = duration(left_ms);
-        format!(
-            "no lock is granted for another {left}, because the cluster began anew and leases of before may still run"
-        )
-    });
-    closed.map_or(Ok(()), Err)
+    closed_ms.map_or(Ok(()), |left_ms| Err(sentences::closed(duration(left_ms))))
 }
 
 fn check_cluster(cluster: &Cluster) -> Result<(), String> {

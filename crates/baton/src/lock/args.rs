@@ -9,6 +9,7 @@ use std::time::Duration;
 use baton_client::Mode;
 use baton_types::limits::{LABEL_BYTES_MAX, LOCK_DELAY_MS_MAX, PERMITS_MAX, TTL_MS_MAX, TTL_MS_MIN};
 use baton_types::name::Quoted;
+use baton_types::sentences;
 
 use crate::durations;
 use crate::output::Failure;
@@ -192,11 +193,10 @@ fn label(command: &[OsString]) -> String {
 
 /// Parses `--label`.
 fn told_label(text: &str) -> Result<String, String> {
-    // The text for a label that is too long is the text of the server.
     match text.len() {
         0 => Err("the label is empty; without --label it is the name of the program".into()),
         1..=LABEL_BYTES_MAX => Ok(on_one_line(text)),
-        bytes => Err(format!("the label of a session has {bytes} bytes; it must have at most {LABEL_BYTES_MAX}")),
+        bytes => Err(sentences::long_label(bytes)),
     }
 }
 

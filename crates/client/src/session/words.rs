@@ -3,6 +3,7 @@
 pub use baton_types::frames::{Acquire as Wish, Hopeless, Mode, Wait};
 use baton_types::frames::{EndReason, Refusal, Refused, Secret, ToServer};
 use baton_types::name::{Quoted, short};
+use baton_types::sentences;
 
 use super::Millis;
 
@@ -103,15 +104,15 @@ pub enum Loss {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
-    #[error("the lock is not free, and the request does not wait")]
+    #[error("{}", sentences::NOT_AVAILABLE)]
     NotAvailable,
-    #[error("the lock was not granted within the time-out")]
+    #[error("{}", sentences::TIMED_OUT)]
     TimedOut,
     /// The request was given up before it was granted.
-    #[error("the request was cancelled")]
+    #[error("{}", sentences::CANCELLED)]
     Cancelled,
     /// The owner of the request would wait for itself.
-    #[error("the request would wait for itself: {}", in_words(.cycle))]
+    #[error("{}: {}", sentences::WAITS_FOR_ITSELF, in_words(.cycle))]
     Deadlock {
         /// The owners that wait for each other. The last one waits for the first.
         cycle: Vec<Wait>,
@@ -188,14 +189,5 @@ pub(crate) fn why_ended(reason: EndReason, message: String) -> String {
     if !message.is_empty() {
         return message;
     }
-    let because = match reason {
-        EndReason::Expired => "the lease of the session expired, because no keep-alive came in time",
-        EndReason::Closed => "the session was closed by its client",
-        EndReason::Unknown => "there is no such session",
-        EndReason::Invalid => "the server gave no reason",
-        EndReason::LowSpace => "the server has too little free space",
-        EndReason::TooManySessions => "the server takes no more sessions",
-        EndReason::WrongSecret => "the session began with another secret: only the client that began it can resume it",
-    };
-    because.to_owned()
+    sentences::ended(reason).to_owned()
 }

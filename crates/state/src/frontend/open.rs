@@ -2,13 +2,14 @@
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{self, EndReason, ToClient};
+use baton_types::sentences;
 
 use super::streams::Phase;
 use super::{Closing, Frontend, Output, StreamId, UnderWay, limits, words};
 use crate::state::sessions::{self, Open};
 use crate::state::{SessionId, State};
 
-const WRONG_SECRET: &str = "the session began with another secret: only the client that began it can resume it";
+const WRONG_SECRET: &str = sentences::ended(EndReason::WrongSecret);
 
 /// The decision on an Open.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Converts between the frames of clients and the commands of the log. Pure, and the only place that knows both.
 
 use baton_types::frames::{self, Answer, CancelOutcome, Mode, Operation, Refusal, Refused, Secret};
+use baton_types::sentences;
 use baton_types::views::Holder;
 use sha2::{Digest, Sha256};
 
@@ -127,14 +128,13 @@ const UNKNOWN_TO_MEMBER: &str = "this member of a peer group does not know the s
 
 /// The reason and the message that the client receives.
 pub fn ended(reason: EndReason, is_member: bool) -> (frames::EndReason, &'static str) {
-    match reason {
-        EndReason::Expired => {
-            (frames::EndReason::Expired, "the lease of the session expired, because no keep-alive came in time")
-        }
-        EndReason::Closed => (frames::EndReason::Closed, "the session was closed by its client"),
-        EndReason::Unknown if is_member => (frames::EndReason::Unknown, UNKNOWN_TO_MEMBER),
-        EndReason::Unknown => (frames::EndReason::Unknown, "there is no such session"),
-    }
+    let reason = match reason {
+        EndReason::Expired => frames::EndReason::Expired,
+        EndReason::Closed => frames::EndReason::Closed,
+        EndReason::Unknown if is_member => return (frames::EndReason::Unknown, UNKNOWN_TO_MEMBER),
+        EndReason::Unknown => frames::EndReason::Unknown,
+    };
+    (reason, sentences::ended(reason))
 }
 
 pub fn holder(holder: &locks::ForcedHolder, deadline_in_ms: u64) -> Holder {

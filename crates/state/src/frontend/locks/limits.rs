@@ -3,6 +3,7 @@
 use baton_types::durations;
 use baton_types::frames::Refusal;
 use baton_types::limits::ServerLimits;
+use baton_types::sentences;
 
 use super::{Locks, UnderWay};
 use crate::frontend::limits::Denied;
@@ -93,10 +94,7 @@ impl Locks {
 pub(in crate::frontend) fn closed(state: &State, operation: &Operation) -> Option<Denied> {
     let Operation::Acquire(acquire) = operation else { return None };
     let left_ms = state.cluster().closed_ms().filter(|_| acquire.timeout_ms == Some(0))?;
-    let left = durations::shown(left_ms);
-    let message = format!(
-        "no lock is granted for another {left}, because the cluster began anew and leases of before may still run"
-    );
+    let message = sentences::closed(durations::shown(left_ms));
     // A closed cluster is no limit: the operator is not told.
     Some(Denied { refusal: Refusal::Unavailable, limit: None, message })
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 pub use baton_types::limits::{LOCK_DELAY_MS_MAX, NAME_BYTES_MAX, PERMITS_MAX, WANTS_MAX};
+use baton_types::sentences;
 
 use super::{Acquire, LockName, Mode, Operation, Wants};
 use crate::state::RequestNumber;
@@ -26,10 +27,8 @@ pub const VISITS_MAX: usize = 10_000;
 /// change: see `state`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    #[error("the name of a lock is empty; it has 1 to {NAME_BYTES_MAX} bytes")]
-    NameEmpty,
-    #[error("the name of a lock has {bytes} bytes; it has 1 to {NAME_BYTES_MAX}")]
-    NameTooLong { bytes: usize },
+    #[error("{}", sentences::wrong_name(*bytes))]
+    NameLength { bytes: usize },
     #[error("an acquire names {wants} locks; it must name from 1 to {WANTS_MAX}")]
     Wants { wants: usize },
     #[error("an acquire names the lock {lock:?} twice; it must name each lock once")]
@@ -49,9 +48,8 @@ pub enum Invalid {
 
 pub fn check_name(name: &[u8]) -> Result<(), Invalid> {
     match name.len() {
-        0 => Err(Invalid::NameEmpty),
         1..=NAME_BYTES_MAX => Ok(()),
-        bytes => Err(Invalid::NameTooLong { bytes }),
+        bytes => Err(Invalid::NameLength { bytes }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The words of the locks: commands, operations, effects and answers.
 
+use baton_types::sentences;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -133,14 +134,14 @@ pub enum CancelOutcome {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    #[error("the lock is not free, and the request does not wait")]
+    #[error("{}", sentences::NOT_AVAILABLE)]
     NotAvailable,
-    #[error("the lock was not granted within the time-out")]
+    #[error("{}", sentences::TIMED_OUT)]
     TimedOut,
-    #[error("the request was cancelled")]
+    #[error("{}", sentences::CANCELLED)]
     Cancelled,
     /// The sentence does not repeat the cycle: the client puts the cycle into words.
-    #[error("the request would wait for itself")]
+    #[error("{}", sentences::WAITS_FOR_ITSELF)]
     Deadlock(Vec<WaitFor>),
     #[error("{} is in use with {}, and the request {}", in_words(.lock.as_ref()), permits(*has), asks(*says))]
     PermitsDiffer {

@@ -2,6 +2,7 @@
 //! that a client gets its answer at once. The state checks them again, because the log may contain anything.
 
 pub use baton_types::limits::{HOST_BYTES_MAX, LABEL_BYTES_MAX, MISSING_MAX, REQUESTS_MAX, TTL_MS_MAX, TTL_MS_MIN};
+use baton_types::sentences;
 
 use crate::state::{RequestNumber, SessionId};
 
@@ -17,7 +18,7 @@ pub enum Invalid {
         SessionId::MAX
     )]
     SessionId { id: u64 },
-    #[error("the label of a session has {bytes} bytes; it must have at most {LABEL_BYTES_MAX}")]
+    #[error("{}", sentences::long_label(*bytes))]
     LabelTooLong { bytes: usize },
     #[error("the host of a session has {bytes} bytes; it must have at most {HOST_BYTES_MAX}")]
     HostTooLong { bytes: usize },
