@@ -147,7 +147,8 @@ impl<M: Staged> Pair<M> {
     fn is_ambiguous(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> bool {
         let Action::Step { at, stimulus: Stimulus::Suspect { wrongly: true, .. }, .. } = action else { return false };
         let at = usize::from(*at);
-        state.global.faults.has_reports_for(at, self.model.system().local(state.locals[at]).reports)
+        let system = self.model.system();
+        state.global.faults.has_reports_for(&system.rules, at, system.local(state.locals[at]).reports)
     }
 
     /// One name for all actions with the same effect, such as the deliveries of two equal messages.
@@ -280,9 +281,12 @@ impl Visitor for Walks<'_> {
 
 /// The same group for the model and for the stage.
 fn twice<P: Protocol>(group: Group<P>) -> (Group<P>, Group<P>) {
-    let Group { clients, processes, make, .. } = group;
+    let Group { clients, processes, make, source, .. } = group;
     let make = Arc::from(make);
-    let share = |make: Arc<dyn Fn(usize) -> P + Send + Sync>| Group::new(clients, processes, move |id| make(id));
+    let share = |make: Arc<dyn Fn(usize) -> P + Send + Sync>| Group {
+        source,
+        ..Group::new(clients, processes, move |id| make(id))
+    };
     (share(Arc::clone(&make)), share(make))
 }
 
@@ -305,10 +309,15 @@ fn on_their_way<P: Protocol>(records: &[Record], stage: &Stage<P>) -> usize {
 
 /// Takes random walks of all algorithms of a family. Returns how often each kind of event has happened.
 fn walk_all(family: Family) -> BTreeMap<&'static str, usize> {
-    let params = Params::new(3, 1);
     let mut counts = BTreeMap::new();
+    let in_views = |name: &str| Params { variant: Some(name.to_owned()), ..Params::new(3, 1) };
     for about in registry::ALGORITHMS.iter().filter(|about| about.family == family) {
-        for seed in 0..12 {
+        let has = |name: &str| about.broken.is_none() && about.variants.iter().any(|variant| variant.name == name);
+        let views = has("views").then(|| in_views(if has("parked") { "parked+views" } else { "views" }));
+        let seeds = (0..12).map(|seed| (seed, Params::new(3, 1)));
+        for (seed, params) in
+            seeds.chain(views.into_iter().flat_map(|params| (0..6).map(move |seed| (seed, params.clone()))))
+        {
             let records = registry::visit(about.name, &params, Walks { params: &params, seed }).unwrap();
             records.iter().filter_map(|record| kind(&record.event)).for_each(|it| *counts.entry(it).or_default() += 1);
         }

@@ -67,7 +67,7 @@ pub fn distance(request: &Request, stop: &Stop) -> Result<Answer, Refusal> {
 /// Asks the checker, which gives up after this time.
 pub fn distance_within(time: Duration, request: &Request, stop: &Stop) -> Result<Answer, Refusal> {
     let property = request.property.as_deref().map(str::parse::<Property>).transpose().map_err(Refusal::bad)?;
-    let about = registry::find(&request.spec.algorithm).map_err(Refusal::bad)?;
+    let about = registry::find_for(&request.spec.algorithm, &hand::params(&request.spec)).map_err(Refusal::bad)?;
     let driven =
         hand::Request { spec: request.spec.clone(), rules: request.rules.clone(), actions: request.actions.clone() };
     let ask = Ask { about, request, property, stop, time };

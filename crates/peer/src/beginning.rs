@@ -316,9 +316,8 @@ impl Beginning {
         }
         self.list[id] = entry;
         if let (Phase::Ready(past), Some(own)) = (self.phase, &mut self.list[self.me]) {
-            // Another process may have begun with this generation, and its clients may have leases. It may be a double of
-            // another member, whose file no later beginning sees.
-            own.past = Past { held_nothing: false, ..past };
+            // The member's file says so now.
+            own.past = past;
         }
         (self.phase, self.work) = (Phase::Gathering, None);
     }
@@ -357,7 +356,9 @@ impl Beginning {
         }
         let last = last_generation(&list);
         let own = list[self.me];
-        let past = Past { generation: last + 1, held_nothing: remembers_nothing(own, last), ..own };
+        // Others may begin with this generation, also a double of this member with a file of its own. So this file says
+        // that no client has a lease only when the member has begun, and stops without one.
+        let past = Past { generation: last + 1, held_nothing: false, ..own };
         self.attempts += 1;
         let work = Work { past, attempt: self.attempts };
         (self.phase, self.work) = (Phase::Writing(work), Some(work));

@@ -581,10 +581,10 @@ mod tests {
         let coordinated = Params { coordinators: Some(3), ..Params::new(3, 1) };
         assert_eq!(refusal("central", &coordinated), "`central` has no option for coordinators; only voting has");
         assert!(find("voting").and_then(|about| validate(about, &coordinated)).is_ok());
-        assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
+        assert_eq!(refusal("no-lock", &params("x")), "`no-lock` has no variant `x`; it has none");
         assert_eq!(
             refusal("voting", &params("ask-all+x")),
-            "`voting` has no variant `x`; it has ask-m, ask-all, stored-fence, back-off:B"
+            "`voting` has no variant `x`; it has ask-m, ask-all, stored-fence, back-off:B, views"
         );
         assert_eq!(refusal("voting", &params("ask-all:1")), "the variant `ask-all` takes no value; write `ask-all`");
         for without_value in ["k-ary", "k-ary:"] {

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use baton_client::Client;
@@ -33,6 +34,8 @@ pub struct Running {
     /// The lines of its standard output, as JSON.
     lines: watch::Receiver<Vec<Value>>,
     complaints: Arc<Mutex<Vec<String>>>,
+    /// Reads the complaints.
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Group {
@@ -164,6 +167,8 @@ impl Running {
         // The lines end with the process.
         while self.lines.changed().await.is_ok() {}
         let status = self.child.wait().unwrap();
+        // The complaints end with the process, too.
+        self.reader.take().into_iter().for_each(|reader| reader.join().unwrap());
         (status, self.complaints.lock().unwrap().join("\n"))
     }
 
@@ -240,10 +245,10 @@ fn spawn(folder: &std::path::Path, id: usize, serves_clients: bool, options: &[&
     });
     let complaints = Arc::new(Mutex::new(Vec::new()));
     let (err, complained) = (BufReader::new(child.stderr.take().unwrap()), complaints.clone());
-    std::thread::spawn(move || {
+    let reader = std::thread::spawn(move || {
         for line in err.lines().map_while(Result::ok) {
             complained.lock().unwrap().push(line);
         }
     });
-    Running { child, lines, complaints }
+    Running { child, lines, complaints, reader: Some(reader) }
 }

@@ -155,6 +155,9 @@ async fn fences_grow_when_the_whole_group_starts_again() {
                 members[1].open_for_clients().await.unwrap();
             }
             for member in &members {
+                if generation == 1 {
+                    member.held_nothing().await.unwrap();
+                }
                 member.shutdown().await;
             }
         }

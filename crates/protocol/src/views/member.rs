@@ -1,6 +1,6 @@
 //! A member: its part of the agreement on views, and its part of the algorithm in the present view.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,6 +11,7 @@ use super::message::{Hold, Message, View};
 use super::user::{Heard, Now, User, Wanted};
 use super::{Timer, Viewed, counts_of};
 use crate::broken::views::Mistake;
+use crate::picture::Kind;
 use crate::{Counter, Fence, Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -321,19 +322,18 @@ impl<P: Protocol, U: User<P>> Member<P, U> {
             Phase::Stopped { .. } => ("stopped", None),
             Phase::Started { hold } => ("started", *hold),
         };
-        let own = core.instance.as_ref().and_then(|instance| instance.process(core.me));
-        let carried = core.instance.iter().flat_map(Instance::processes);
-        let picture = Picture::new()
-            .field("view", String::from(state))
+        let carried = core.instance.iter().flat_map(Instance::processes).count() as u64;
+        let views = Picture::new()
+            .field("state", String::from(state))
             .field("epoch", core.view.epoch)
-            .set("present", core.members())
+            .set("members", core.members())
             .pointer("hold", hold.map(|hold| hold.process))
-            .numbers("carries", carried.filter(|&process| process != core.me).map(|process| (core.me, process as u64)))
+            .field("carries", carried)
             .inside("user", self.user.view());
-        match own {
-            Some(own) => picture.and(own.view()),
-            None => picture,
-        }
+        let own = core.instance.as_ref().and_then(|instance| instance.process(core.me));
+        let mut picture = own.map_or_else(Picture::new, Protocol::view);
+        core.show_homes(&mut picture);
+        picture.inside("view", views)
     }
 
     pub fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
@@ -390,6 +390,28 @@ impl<P: Protocol> Core<P> {
             is_lowest: self.lowest() == Some(self.me),
             best: self.plan.elects.best(self.members()),
             fence: (self.count < Fence::COUNT_MAX).then(|| Fence { epoch, count: self.count + 1 }),
+        }
+    }
+
+    /// In the picture of a carried process: shows the members that carry helpers instead of the helpers, because a group in
+    /// views has no such processes.
+    fn show_homes(&self, picture: &mut Picture) {
+        let (clients, members) = (self.plan.clients, self.members());
+        let home = |process: ProcessId| match process {
+            client if client < clients => Some(client),
+            helper => self.plan.home(helper, &members),
+        };
+        for part in &mut picture.parts {
+            match &mut part.kind {
+                Kind::Field { .. } => {}
+                Kind::Pointer { to } => *to = to.and_then(home),
+                Kind::Set { of } => {
+                    *of = of.iter().copied().filter_map(home).collect::<BTreeSet<_>>().into_iter().collect()
+                }
+                Kind::Queue { of } => of.retain(|queued| queued.process < clients),
+                Kind::Numbers { of } => of.retain(|(process, _)| *process < clients),
+                Kind::Token { carries, .. } => self.show_homes(carries),
+            }
         }
     }
 

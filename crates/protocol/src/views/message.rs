@@ -1,7 +1,6 @@
 //! The messages of views, around those of the carried algorithm.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +23,7 @@ pub struct Hold {
     pub fence: Fence,
 }
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message<M> {
     /// Source to members: this view begins.
     View(View),
@@ -59,22 +58,6 @@ impl<M> Message<M> {
             Message::Ready { epoch, .. } | Message::Start { epoch, .. } | Message::Free { epoch } => Some(*epoch),
             Message::Carried { epoch, .. } => Some(*epoch),
             Message::View(_) | Message::Out { .. } | Message::Join { .. } | Message::Renew { .. } => None,
-        }
-    }
-}
-
-/// The derived implementation would show the nesting of the carried message, which traces do not need.
-impl<M: fmt::Debug> fmt::Debug for Message<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Message::View(View { epoch, members }) => write!(f, "View {{ epoch: {epoch}, members: {members:?} }}"),
-            Message::Out { session } => write!(f, "Out {{ session: {session} }}"),
-            Message::Join { session } => write!(f, "Join {{ session: {session} }}"),
-            Message::Renew { epoch } => write!(f, "Renew {{ epoch: {epoch} }}"),
-            Message::Ready { epoch, hold } => write!(f, "Ready {{ epoch: {epoch}, hold: {hold:?} }}"),
-            Message::Start { epoch, hold } => write!(f, "Start {{ epoch: {epoch}, hold: {hold:?} }}"),
-            Message::Free { epoch } => write!(f, "Free {{ epoch: {epoch} }}"),
-            Message::Carried { message, .. } => message.fmt(f),
         }
     }
 }

@@ -76,6 +76,10 @@ enum Event {
     Grant {
         process: usize,
     },
+    /// The leases of generations before this one are over.
+    Over {
+        generation: u64,
+    },
 }
 
 /// The file of a member that has none yet.
@@ -100,6 +104,8 @@ struct Process {
     connections: Vec<Option<usize>>,
     calls: u64,
     begun: Option<Agreed>,
+    /// When its clients may get leases.
+    opens: Option<u64>,
     has_lease: bool,
 }
 
@@ -252,8 +258,9 @@ impl World {
             Event::Stop { id } => {
                 for process in self.runs(id) {
                     let (file, keeps) = (self.processes[process].file, self.random.bool());
-                    if self.processes[process].has_lease && !keeps {
-                        self.processes[process].has_lease = false;
+                    let Process { has_lease, opens, .. } = &mut self.processes[process];
+                    *has_lease &= keeps;
+                    if !*has_lease && opens.is_some_and(|opens| opens <= self.now) {
                         self.files[file].held_nothing = true;
                     }
                     self.gone(process);
@@ -279,6 +286,11 @@ impl World {
                 let Process { runs: true, file, .. } = self.processes[process] else { return };
                 self.files[file].held_nothing = false;
                 self.processes[process].has_lease = true;
+            }
+            Event::Over { generation } => {
+                let is_earlier = |begun: Agreed| begun.generation < generation;
+                let earlier = self.processes.iter_mut().filter(|process| process.begun.is_some_and(is_earlier));
+                earlier.for_each(|process| process.has_lease = false);
             }
         }
     }
@@ -344,6 +356,7 @@ impl World {
             connections: vec![None; self.members],
             calls: 0,
             begun: None,
+            opens: None,
             has_lease: false,
         });
         (0..id).for_each(|peer| self.after(10, Event::Call { process, peer }));

@@ -3,8 +3,8 @@
 //! Some changes of `beginning.rs` are no mistakes, because a second rule does the same. A member that has begun ends when
 //! another one has changed its list: the other one also ends, and says so. A member begins only with those that are READY
 //! with the same list: the generation is the same only if the list is. A member writes only when all lists are equal: it
-//! would begin only then anyway, although the generations would have gaps. A wrong mark in the file, or a wrong write that
-//! counts, does harm only if all members stop at a rare moment: `beginning/tests.rs` looks at them directly.
+//! would begin only then anyway, although the generations would have gaps. A wrong write that counts, and a mark that a member
+//! keeps when it is READY, do harm only at rare moments: `beginning/tests.rs` looks at them directly.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

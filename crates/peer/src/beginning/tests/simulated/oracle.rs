@@ -40,7 +40,11 @@ impl World {
             self.processes[at].sessions[peer].push(item).unwrap();
             self.fill(at, peer);
         }
-        self.after(100, Event::Grant { process: at });
+        let opens = self.now + agreed.wait_ms;
+        self.processes[at].opens = Some(opens);
+        let granted = opens + self.random.u64(..100);
+        self.at(granted, Event::Grant { process: at });
+        self.at(opens, Event::Over { generation: agreed.generation });
         if me == self.forgetful && me > 0 && self.now < FAULTS_UNTIL && self.random.u8(..4) == 0 {
             self.after(60, Event::Replace { process: at });
         }
