@@ -23,8 +23,7 @@
 //!
 //! Detectors report at different times. A process that still follows a dead leader gets ELECTED of a lower one: it
 //! remembers this announcement until its own detector reports the crash. A process that still suspects a returned one
-//! gets its ELECTION, or its ELECTED after a partition: the [ring](Ring::admits) and this process remember them until
-//! the detector reports the return.
+//! drops its ELECTION or ELECTED, and welcomes it when the detector reports the return.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -46,8 +45,8 @@ pub struct ChangRoberts {
     leader: Option<ProcessId>,
     /// While this process takes part in an election: the highest live id that it has seen in it, its own included.
     highest: Option<ProcessId>,
-    /// A leader whose ELECTED or WELCOME has come here too early: it is lower than the present leader, or still suspected.
-    /// It counts as soon as the detector reports that the present leader is dead, or that this one is alive.
+    /// A leader lower than the present one, whose ELECTED or WELCOME has come here. It counts if the detector reports that
+    /// the present leader is dead.
     announced: Option<ProcessId>,
     /// Number of elections that this process has started.
     number: u64,
@@ -195,18 +194,12 @@ impl ChangRoberts {
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
         let early = self.ring.trust(process);
-        if self.ring.successor() == Some(process) {
+        // After a welcome a higher process holds an election, also if its last one was dropped here.
+        if early || self.ring.successor() == Some(process) {
             out.send(process, Message::Welcome(self.leader));
         }
         if self.leader.is_none() || self.highest.is_some() {
             self.begin_anew(out);
-        }
-        if self.announced == Some(process) {
-            self.announced = None;
-            self.on_elected(process, out);
-        }
-        if let Some(number) = early {
-            self.on_election(process, number, out);
         }
     }
 
@@ -214,8 +207,8 @@ impl ChangRoberts {
         if id == self.me {
             self.on_own_id_back(number, out);
         } else if !self.ring.admits(id, number) {
-            // The starter has died, and no other process would end this election; or it has returned, and the ring
-            // remembers the election. Or the starter has begun a later one.
+            // The starter has died, and no other process would end this election; or it has returned, and holds another
+            // one when this process welcomes it. Or the starter has begun a later one.
         } else if id > self.me {
             self.highest = self.highest.max(Some(id));
             if self.leader < Some(id) {
@@ -257,8 +250,8 @@ impl ChangRoberts {
             self.highest = None;
             self.believe(Some(id), out);
             self.pass_on(Message::Elected(id), out);
-        } else if !self.ring.trusts(id) {
-            self.announced = Some(id);
+        } else {
+            self.ring.remember(id);
         }
     }
 

@@ -14,8 +14,8 @@ pub struct Ring {
     suspected: ProcessSet,
     /// For each process, the number of its latest election that passed here; 0 if none.
     latest: Vec<u64>,
-    /// For each suspected process, the number of its latest election that came here during the suspicion; 0 if none.
-    early: Vec<u64>,
+    /// The suspected processes whose election or announcement came here during the suspicion.
+    early: ProcessSet,
 }
 
 impl Ring {
@@ -26,7 +26,7 @@ impl Ring {
             others,
             suspected: ProcessSet::none(order.len()),
             latest: vec![0; order.len()],
-            early: vec![0; order.len()],
+            early: ProcessSet::none(order.len()),
         }
     }
 
@@ -34,22 +34,30 @@ impl Ring {
     pub fn suspect(&mut self, process: ProcessId) {
         if self.suspected.insert(process) {
             self.latest[process] = 0;
-            self.early[process] = 0;
+            self.early.remove(process);
         }
     }
 
-    /// The ring includes `process` again. Returns the number of its election that came here before this report: the
-    /// process may have returned, and been welcomed by another process whose detector reported earlier.
-    pub fn trust(&mut self, process: ProcessId) -> Option<u64> {
-        let was_suspected = self.suspected.remove(process);
-        was_suspected.then(|| core::mem::take(&mut self.early[process])).filter(|&number| number > 0)
+    /// A message about `process` cannot be used, because it is suspected.
+    pub fn remember(&mut self, process: ProcessId) {
+        if self.suspected.contains(process) {
+            self.early.insert(process);
+        }
+    }
+
+    /// The ring includes `process` again. Returns whether it must be welcomed in any case, because a message about it came
+    /// here before this report. Another process, whose detector reported earlier, may have welcomed it. The message may
+    /// also be from before a crash, so it is not used now.
+    pub fn trust(&mut self, process: ProcessId) -> bool {
+        self.suspected.remove(process);
+        self.early.remove(process)
     }
 
     /// Back to the state at the start: no process is suspected.
     pub fn forget(&mut self) {
         self.suspected.clear();
         self.latest.fill(0);
-        self.early.fill(0);
+        self.early.clear();
     }
 
     /// Whether `process` is on the ring and not suspected.
@@ -58,13 +66,13 @@ impl Ring {
     }
 
     /// Whether to forward an election. Its starter must be alive, and must have no later election that passed here. The
-    /// ring remembers the election of a suspected starter until it is trusted.
+    /// ring remembers that a suspected starter had one.
     pub fn admits(&mut self, starter: ProcessId, number: u64) -> bool {
         let admitted = self.trusts(starter) && number >= self.latest[starter];
         if admitted {
             self.latest[starter] = number;
-        } else if self.suspected.contains(starter) {
-            self.early[starter] = number.max(self.early[starter]);
+        } else {
+            self.remember(starter);
         }
         admitted
     }

@@ -41,9 +41,6 @@ pub struct RingList {
     leader: Option<ProcessId>,
     /// While this process takes part in an election: the best live process that it has seen in it, itself included.
     best: Option<ProcessId>,
-    /// A leader that was announced while this process still suspects it. It counts when the detector reports that it is
-    /// alive.
-    announced: Option<ProcessId>,
     /// Starter and number of the list that passed last. Only the result of this list counts.
     passed: (ProcessId, u64),
     /// Number of elections that this process has started.
@@ -127,7 +124,6 @@ impl RingList {
     fn recover(&mut self, out: &mut Outbox<Self>) {
         self.ring.forget();
         self.best = None;
-        self.announced = None;
         self.believe(None, out);
     }
 
@@ -156,12 +152,8 @@ impl RingList {
     }
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
-        self.ring.trust(process);
-        if self.announced == Some(process) {
-            self.announced = None;
-            self.on_welcome(process, Some(process), out);
-        }
-        if self.ring.successor() == Some(process) {
+        let early = self.ring.trust(process);
+        if early || self.ring.successor() == Some(process) {
             out.send(process, Message::Welcome(self.leader));
         }
         if self.leader.is_none() || self.best.is_some() {
@@ -251,8 +243,8 @@ impl RingList {
         } else if self.ring.trusts(leader) && !worse_than(self.best) {
             self.best = None;
             self.believe(Some(leader), out);
-        } else if !self.ring.trusts(leader) {
-            self.announced = Some(leader);
+        } else {
+            self.ring.remember(leader);
         }
     }
 
@@ -308,7 +300,7 @@ pub fn group(params: &Params) -> Result<Group<Guarded<RingList>>, SetupError> {
     };
     let make = move |me| {
         let ring = Ring::new(&order, me);
-        RingList { me, rule, announcement, ring, leader: None, best: None, announced: None, passed: (me, 0), number: 0 }
+        RingList { me, rule, announcement, ring, leader: None, best: None, passed: (me, 0), number: 0 }
     };
     Ok(guarded::group(params, rule, make)?.on_ring(0..params.n))
 }
