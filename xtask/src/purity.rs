@@ -67,7 +67,7 @@ const PURE: [Pure; 2] = [
 ];
 
 /// The parts of `std` that a pure crate may name. A path must begin with one of them.
-const PARTS_OF_STD: [&str; 19] = [
+const PARTS_OF_STD: [&str; 20] = [
     "borrow",
     "cmp",
     "collections::BTreeMap",
@@ -75,6 +75,7 @@ const PARTS_OF_STD: [&str; 19] = [
     "collections::VecDeque",
     "collections::btree_map",
     "error",
+    "ffi::OsStr",
     "fmt",
     "iter",
     "mem",
@@ -250,6 +251,7 @@ mod tests {
             ("use std as pure;", "std"),
             ("use std::*;", "std::"),
             ("use std::sync::Mutex;", "std::sync::Mutex"),
+            ("use std::path::Path;", "std::path::Path"),
             ("use std::{", "std::"),
             ("    println!(\"hello\")", "println!"),
         ] {

@@ -3,8 +3,8 @@
 //! A name that is UTF-8 is shown unchanged. Any other name is shown in the escaped form: `\xNN` is a byte and `\\` is a
 //! backslash. The text alone does not tell which form it is, so [`shown`] returns that, too.
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::path::Path;
 
 /// The longest name of a lock, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
@@ -93,8 +93,8 @@ pub fn short(text: &str) -> String {
 }
 
 /// The name of a file for a terminal: on one line, without control characters, at its whole length.
-pub fn path(path: &Path) -> String {
-    on_one_line(&path.to_string_lossy())
+pub fn path(path: impl AsRef<OsStr>) -> String {
+    on_one_line(&path.as_ref().to_string_lossy())
 }
 
 fn on_one_line(text: &str) -> String {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_name_of_a_file_stays_on_its_line() {
-        let told = |name: &str| path(Path::new(name));
+        let told = |name: &str| path(name);
         assert_eq!(told("a b/d\u{e9}p\u{f4}t.backup"), "a b/d\u{e9}p\u{f4}t.backup");
         assert_eq!(told("a\n\x1b[2J"), r"a\n\u{1b}[2J");
         assert_eq!(told(&"x".repeat(200)).len(), 200);
