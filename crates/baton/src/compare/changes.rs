@@ -30,5 +30,10 @@ pub fn to_text(rows: &[Row]) -> String {
     let words = "One of n members crashes, and m = n-1 go on in the next view. MESSAGES are VIEW, READY and START. STARTED is \
         the time in T from the decision of the source until the algorithm runs at all members, FIRST ENTRY until a process \
         enters.";
-    format!("{}\n{}\n", narrow_table(&cells), wrapped(words, COLUMNS).join("\n"))
+    let verdict = match rows.iter().filter(|row| !row.is_fine()).count() {
+        0 => "none differs from theory".to_owned(),
+        differ => format!("{differ} differ from theory"),
+    };
+    let words = format!("{words} {} changes of views: {verdict}.", rows.len());
+    format!("{}\n{}\n", narrow_table(&cells), wrapped(&words, COLUMNS).join("\n"))
 }
