@@ -244,7 +244,13 @@ impl Node {
             let heard = join_all(list.iter().map(|(name, address)| async move {
                 (name.clone(), self.introduce(address).await.map_err(|error| why_silent(&error)))
             }));
-            let sentence = match decide(own, list, &heard.await.into_iter().collect()) {
+            let heard = heard.await.into_iter().collect();
+            // The others may have begun the cluster with this node while it asked. Then the list is no longer what counts:
+            // one of them may wait to be added again already, with an empty folder.
+            if !self.is_empty().await {
+                return Ok(());
+            }
+            let sentence = match decide(own, list, &heard) {
                 Step::Wait(sentence) => sentence,
                 Step::Initialize(members) => match self.initialize(members).await {
                     // Another node has called this one meanwhile.
