@@ -45,7 +45,16 @@ fn no_seed_breaks_the_nodes_that_ship() {
 /// entries that a snapshot was about to replace; a node died in a snapshot long after healing.
 #[test]
 fn seeds_that_have_failed_pass() {
-    for (nodes, seed) in [(3, 189), (3, 1_859), (3, 3_127), (5, 5_000_247), (5, 5_000_323)] {
+    for (nodes, seed) in [
+        (3, 189),
+        (3, 1_859),
+        (3, 3_127),
+        (3, 1_000_485),
+        (3, 1_012_904),
+        (3, 1_016_757),
+        (5, 5_000_247),
+        (5, 5_000_323),
+    ] {
         let SoakReport { violation, .. } = run(Options { nodes: Some(nodes), ..options(seed) });
         assert_eq!(violation, None, "seed {seed}");
     }
@@ -55,7 +64,7 @@ fn seeds_that_have_failed_pass() {
 #[test]
 fn every_fault_takes_effect_in_some_run() {
     let mut missing = BTreeSet::from(effects::ALL);
-    for seed in 0..150 {
+    for seed in 0..400 {
         let report = run(Options { nodes: Some(3), ..options(seed) });
         assert_eq!(report.violation, None, "seed {seed}");
         missing.retain(|effect| !report.effects.contains_key(effect));

@@ -17,8 +17,11 @@ use super::Heard;
 const LOOK_EVERY: Micros = 5 * MS;
 const LOOKS_MAX: u32 = 800;
 /// The old leader hears the next node within this time, and the others hear the old leader after that.
-const NEXT_AFTER: Micros = 60 * MS;
+const NEXT_AFTER: Micros = 100 * MS;
 const ALL_AFTER: Micros = 700 * MS;
+
+/// The clients propose nothing within this time after the old leader is muted.
+const CLIENTS_PAUSE: Micros = 1_500 * MS;
 
 /// What happens next in a course.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +99,10 @@ impl World {
             Course::Mute(old) => {
                 let links: Vec<_> = self.others(old.node).map(|other| (old.node, other)).collect();
                 self.cut_links(&links, LOOKS_MAX as Micros * LOOK_EVERY);
+                // What they propose now would come behind the answers that are held: then no later append is like an earlier one.
+                for client in 0..self.clients.len() {
+                    self.after(0, WorldEvent::Fault(Fault::PauseClient(client, CLIENTS_PAUSE)));
+                }
                 let awaits = Course::Awaits { old, before: None, looks: 0 };
                 self.after(LOOK_EVERY, WorldEvent::Course(awaits));
             }

@@ -39,6 +39,8 @@ struct Asked {
     life: u32,
     /// Which life of the node the command is about, and whether it was there.
     about: (u32, bool),
+    /// The leader counts the node as a voter already: an earlier promotion was made, although its answer was lost.
+    is_voter: bool,
     /// All entries up to this one were applied somewhere before.
     since: u64,
 }
@@ -105,7 +107,10 @@ impl World {
         self.after(pause, WorldEvent::Operate(node));
         let Some(shipped) = &mut self.shipped else { return };
         let since = shipped.judged.keys().next_back().copied().unwrap_or(0);
-        let (Some(work), Some(leader)) = (shipped.works.get_mut(&node), leader) else { return };
+        let Some(leader) = leader else { return };
+        let counts = |id: u64| shipped.node(leader).is_some_and(|leader| leader.knows(id) == Some(true));
+        let is_voter = shipped.ids.iter().any(|(id, at)| *at == node && counts(*id));
+        let Some(work) = shipped.works.get_mut(&node) else { return };
         let is_there = |at: NodeId, life: u32| self.nodes[at].is_up && self.nodes[at].life == life;
         if work.asked.is_some_and(|asked| is_there(asked.leader, asked.life)) {
             return;
@@ -113,7 +118,7 @@ impl World {
         shipped.asks += 1;
         let (number, life, step) = (shipped.asks, self.nodes[leader].life, work.step);
         let about = (self.nodes[node].life, self.nodes[node].is_up && self.nodes[node].paused.is_none());
-        work.asked = Some(Asked { number, leader, life, about, since });
+        work.asked = Some(Asked { number, leader, life, about, is_voter, since });
         shipped.has_other_members |= step == Step::Remove;
         let name = shipped.seats[node].name.clone();
         let change = match step {
@@ -195,7 +200,7 @@ impl World {
     fn judge_promotion(&self, node: NodeId, asked: Asked) -> Result<(), String> {
         let Some(shipped) = &self.shipped else { return Ok(()) };
         let (life, was_there) = asked.about;
-        if self.nodes[node].life != life {
+        if asked.is_voter || self.nodes[node].life != life {
             return Ok(());
         }
         match shipped.node(node).filter(|_| self.nodes[node].is_up) {
