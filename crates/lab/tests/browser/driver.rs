@@ -229,6 +229,9 @@ impl Page {
     }
 }
 
+/// How often chromedriver is started until it has a port.
+const STARTS_MAX: usize = 5;
+
 /// The program that drives the browser.
 struct Driver {
     program: Child,
@@ -236,7 +239,13 @@ struct Driver {
 }
 
 impl Driver {
+    /// chromedriver takes any free port of IPv4, and ends if another process has the same port of IPv6. Then another start
+    /// takes another port.
     fn start() -> Self {
+        (0..STARTS_MAX).find_map(|_| Driver::start_once()).expect("chromedriver tells its port")
+    }
+
+    fn start_once() -> Option<Self> {
         let mut command = Command::new("chromedriver");
         command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
         let mut program = command.spawn().unwrap_or_else(|error| {
@@ -244,9 +253,13 @@ impl Driver {
         });
         let started = "ChromeDriver was started successfully on port ";
         let mut lines = BufReader::new(program.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
-        let line = lines.find(|line| line.starts_with(started)).expect("chromedriver tells its port");
+        let Some(line) = lines.find(|line| line.starts_with(started)) else {
+            // Its output has ended, so it ends by itself.
+            program.wait().unwrap();
+            return None;
+        };
         let address = format!("http://127.0.0.1:{}", line[started.len()..].trim_end_matches('.'));
-        Driver { program, address }
+        Some(Driver { program, address })
     }
 
     async fn browser(&self, profile: &str) -> Client {
