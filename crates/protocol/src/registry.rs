@@ -142,7 +142,7 @@ pub enum Crashes {
     Final,
     /// Crashes that a failure detector reports, without mistakes, as long as one helper never crashes.
     ButOne,
-    /// Crashes that the failure detector of one helper reports to it, without mistakes: the source of [views](crate::views).
+    /// Crashes that the failure detector of one helper reports to it, without mistakes: the source of [views].
     /// It never crashes. Crashed processes may recover.
     ButSource,
     /// Crashes of coordinators, reported or not. A coordinator may recover with its memory. Clients do not crash.
@@ -256,7 +256,7 @@ pub struct Group<P> {
     pub elects: Rule,
     /// Whether the promises hold through a partition, although a partition loses messages.
     pub partitions: bool,
-    /// With [views](crate::views): the process that hears of crashes, and never crashes itself. Failure detectors report on it
+    /// With [views]: the process that hears of crashes, and never crashes itself. Failure detectors report on it
     /// to the clients, and on the clients to it, and to no others. As leases do, they report a live client to it only after
     /// they have reported it to that client.
     pub source: Option<ProcessId>,
