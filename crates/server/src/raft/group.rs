@@ -19,6 +19,7 @@ use super::pace::{Recent, slow_round_trips};
 use super::peers::{Confirmed, Peers, in_ms};
 use super::rounds::{Confirmation, Rounds};
 use super::types::{Membership as StoredMembership, TypeConfig};
+use super::writer::Backlog;
 use crate::format::record::NodeRecord;
 
 /// The time that a majority has to confirm a change. The change goes on after it.
@@ -39,6 +40,8 @@ pub struct Group {
     pub rounds: Rounds,
     /// How long syncs of the log took lately.
     pub syncs: Arc<Recent>,
+    /// How much of the log waits for the disk.
+    pub backlog: Backlog,
     /// Free bytes for the data folder, as last seen. A disk that hangs may not answer, so only a thread of its own asks it.
     pub free: watch::Receiver<Option<u64>>,
     /// Held while the members change.

@@ -26,7 +26,7 @@ use super::log_reader::{Evictor, LogReader};
 use super::pace::Recent;
 use super::retention::Retention;
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
-use super::writer::{Acknowledgement, Durable, FRAME_BYTES_MAX, Write, Writer};
+use super::writer::{Acknowledgement, Backlog, Durable, FRAME_BYTES_MAX, Write, Writer};
 use crate::format::record::{self, Record};
 use crate::store::{Journal, OpenError, Store};
 
@@ -134,6 +134,11 @@ impl LogStore {
     /// How long syncs took lately.
     pub(super) fn syncs(&self) -> Arc<Recent> {
         self.writer.syncs()
+    }
+
+    /// How much waits for the disk.
+    pub(super) fn backlog(&self) -> Backlog {
+        self.writer.backlog()
     }
 
     /// True if the node belongs to no group yet: it has no log and has never voted.

@@ -181,7 +181,7 @@ impl Node {
         // Without a listener there are no candidates.
         let votes = listener.is_some().then(|| Votes::open(&*disk, &files, log.vote(), fatal.clone(), alive.clone()));
         let votes = votes.transpose()?.map(Arc::new);
-        let syncs = log.syncs();
+        let (syncs, backlog) = (log.syncs(), log.backlog());
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let (metrics, theirs) = (raft.metrics(), rounds.clone());
         peers.set_last_commands(history.last_commands());
@@ -204,7 +204,7 @@ impl Node {
         tasks.spawn(space::look(disk.clone(), free_told, alive.clone()));
         let group = {
             let raft = raft.clone();
-            Group { raft, peers, timing, rounds, syncs, free, changing, adopted }
+            Group { raft, peers, timing, rounds, syncs, backlog, free, changing, adopted }
         };
         tasks.spawn(group.clone().watch_pace());
         tasks.spawn(group.clone().watch_space());

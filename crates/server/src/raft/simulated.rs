@@ -1,9 +1,12 @@
 //! Nodes in a simulation: each is the node that ships, on a machine of its own with a disk in memory.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_runtime::simulation::{Clock, HostId, Simulation, listen, stop_now};
+
+use openraft::async_runtime::WatchReceiver;
 
 use super::group::is_joint;
 use super::log::Image;
@@ -37,15 +40,38 @@ impl Node {
         metrics.membership_config.get_node(&id).map(|_| is_voter(&metrics, id))
     }
 
+    /// The voters that the newest entry about them in its log names, unless that is the entry with this term and index.
+    pub fn voters_since(&self, known: Option<(u64, u64)>) -> Option<Voters> {
+        let receiver = self.group.raft.metrics();
+        let metrics = receiver.borrow_watched();
+        let at = metrics.membership_config.log_id().as_ref().map(|at| (at.leader_id.term, at.index))?;
+        let halves = || metrics.membership_config.get_joint_config().clone();
+        (known != Some(at)).then(|| Voters { at, halves: halves() })
+    }
+
     /// How many entries wait for a place in openraft's queue.
     pub fn queued(&self) -> usize {
         self.overflowing()
+    }
+
+    /// The bytes of its log that wait for the disk.
+    pub fn unsynced_bytes(&self) -> usize {
+        self.group.backlog.bytes()
     }
 
     /// True if a change of the voters is half made.
     pub fn is_changing(&self) -> bool {
         is_joint(&self.group.metrics().membership_config)
     }
+}
+
+/// The voters that an entry names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voters {
+    /// The term and the index of the entry.
+    pub at: (u64, u64),
+    /// Two sets while the voters change.
+    pub halves: Vec<BTreeSet<u64>>,
 }
 
 /// A machine with a disk and an address, on which one node runs at a time.
@@ -75,17 +101,25 @@ pub enum Loss {
 }
 
 /// The log of a disk after a power cut that loses all that is not synced.
-pub struct OnDisk(Image);
+pub struct OnDisk {
+    node: u64,
+    image: Image,
+}
 
 impl OnDisk {
+    /// The node to which the folder belongs.
+    pub fn node(&self) -> u64 {
+        self.node
+    }
+
     /// True if it has this entry, or a snapshot instead.
     pub fn has(&self, index: u64, term: u64) -> bool {
-        self.0.has(LogId { term, index })
+        self.image.has(LogId { term, index })
     }
 
     /// True if the node has voted for this one in this term, or has voted in a later one.
     pub fn votes_for(&self, node: u64, term: u64) -> bool {
-        self.0.head.vote.is_some_and(|vote| vote.term > term || (vote.term, vote.node) == (term, node))
+        self.image.head.vote.is_some_and(|vote| vote.term > term || (vote.term, vote.node) == (term, node))
     }
 }
 
@@ -165,7 +199,7 @@ impl Seat {
         let mut image = Image::default();
         let visit = |frame: &[u8]| Ok(image.replay(frame)?.map(|span| span.marks));
         Journal::open(&store, SEGMENT_BYTES, visit).ok()?;
-        Some(OnDisk(image))
+        Some(OnDisk { node: store.identity().node, image })
     }
 
     /// Why the process must end, by its own decision. The caller then kills it.

@@ -80,6 +80,17 @@ impl Drop for Acknowledgement {
 /// Writes that are durable, and of which openraft has not been told.
 type Waiting = Arc<Mutex<Vec<Acknowledgement>>>;
 
+/// How much waits for the disk. Clones look at the same queue.
+#[derive(Clone)]
+pub(super) struct Backlog(Arc<Semaphore>);
+
+impl Backlog {
+    /// What the queued writes take in memory.
+    pub fn bytes(&self) -> usize {
+        QUEUED_BYTES_MAX - self.0.available_permits()
+    }
+}
+
 /// The way of acknowledgements from the writer thread to openraft: see [`tell`].
 struct DurableWrites {
     waiting: Waiting,
@@ -266,6 +277,11 @@ impl Writer {
     /// How long syncs took lately.
     pub fn syncs(&self) -> Arc<Recent> {
         self.syncs.clone()
+    }
+
+    /// How much waits for the disk.
+    pub fn backlog(&self) -> Backlog {
+        Backlog(self.room.clone())
     }
 
     /// Queues a write, behind all earlier ones. Waits only if the queue is full.

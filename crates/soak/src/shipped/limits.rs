@@ -1,5 +1,5 @@
-//! What a node has in memory stays within its limits: tasks, connections, entries that wait for a place, and bytes that other
-//! nodes have not read.
+//! What a node has in memory stays within its limits: tasks, connections, entries that wait for a place, bytes that other
+//! nodes have not read, and bytes that the disk does not have yet.
 
 use super::super::world::World;
 
@@ -15,6 +15,9 @@ const WAITING_MAX: usize = 0;
 /// The most bytes that a node has sent and other nodes have not read. Appends that wait are few, and entries are small here.
 const UNREAD_BYTES_MAX: usize = 64 << 10;
 
+/// The most bytes of a node's log that wait for its disk. Clients of a run propose few entries while a disk is slow.
+const UNSYNCED_BYTES_MAX: usize = 64 << 10;
+
 /// The most that a run had at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
@@ -22,6 +25,7 @@ pub struct Most {
     pub connections: usize,
     pub waiting: usize,
     pub unread_bytes: usize,
+    pub unsynced_bytes: usize,
 }
 
 impl Most {
@@ -31,6 +35,7 @@ impl Most {
             connections: self.connections.max(other.connections),
             waiting: self.waiting.max(other.waiting),
             unread_bytes: self.unread_bytes.max(other.unread_bytes),
+            unsynced_bytes: self.unsynced_bytes.max(other.unsynced_bytes),
         }
     }
 }
@@ -44,10 +49,11 @@ impl World {
             let tasks = shipped.simulation.tasks(shipped.seats[node].host);
             let waiting = shipped.node(node).map_or(0, |node| node.queued());
             let unread_bytes = shipped.simulation.network().unread_bytes(shipped.seats[node].host);
-            let now = Most { tasks, connections, waiting, unread_bytes };
+            let unsynced_bytes = shipped.node(node).map_or(0, |node| node.unsynced_bytes());
+            let now = Most { tasks, connections, waiting, unread_bytes, unsynced_bytes };
             shipped.most = shipped.most.max(now);
-            let is_too_large = |now: Most| now.waiting > WAITING_MAX || now.unread_bytes > UNREAD_BYTES_MAX;
-            if tasks > TASKS_MAX || connections > CONNECTIONS_MAX || is_too_large(now) {
+            let has_too_much = unread_bytes > UNREAD_BYTES_MAX || unsynced_bytes > UNSYNCED_BYTES_MAX;
+            if tasks > TASKS_MAX || connections > CONNECTIONS_MAX || waiting > WAITING_MAX || has_too_much {
                 return Err(format!("node {node} has more than the limits allow: {now:?}"));
             }
         }

@@ -354,7 +354,7 @@ async fn an_append_waits_when_64_mib_wait_for_the_disk() {
     let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
     let large =
         |index| LogEntry::new_normal(LogId::new_term_index(1, index), open_labelled(1, "x".repeat(4 << 20)).into());
-    let gate = Gate::hold(&disk, |_| {});
+    let (gate, backlog) = (Gate::hold(&disk, |_| {}), log.backlog());
     let mut waiting = vec![hand_over(&mut log, large(0)).await];
     gate.begun();
     while waiting.len() < 20 {
@@ -363,6 +363,7 @@ async fn an_append_waits_when_64_mib_wait_for_the_disk() {
             Poll::Ready(durable) => waiting.push(durable),
             Poll::Pending => {
                 assert_eq!(waiting.len(), 15, "each takes a little more than 4 MiB");
+                assert!((60 << 20..=64 << 20).contains(&backlog.bytes()), "{} bytes wait", backlog.bytes());
                 drop(gate);
                 append.await.await.unwrap().unwrap();
                 break;
@@ -373,4 +374,5 @@ async fn an_append_waits_when_64_mib_wait_for_the_disk() {
     for durable in waiting {
         durable.await.unwrap().unwrap();
     }
+    assert_eq!(backlog.bytes(), 0);
 }
