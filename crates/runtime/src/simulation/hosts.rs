@@ -52,6 +52,8 @@ pub(super) struct Host {
     /// How much longer a large write takes, at most.
     pub large: Nanos,
     stop_after: Option<u64>,
+    /// How many polls of its tasks there were.
+    polls: u64,
     /// True while the machine is being killed: it starts no tasks.
     pub is_dying: bool,
 }
@@ -59,11 +61,13 @@ pub(super) struct Host {
 impl Host {
     pub fn new(clock: Clock) -> Host {
         let disk = (10_000, 200_000);
-        Host { clock, is_paused: false, parked: Vec::new(), disk, large: 0, stop_after: None, is_dying: false }
+        let parked = Vec::new();
+        Host { clock, is_paused: false, parked, disk, large: 0, stop_after: None, polls: 0, is_dying: false }
     }
 
-    /// Counts a poll.
+    /// Counts a poll. True if the machine is to stop after it.
     pub fn is_last_poll(&mut self) -> bool {
+        self.polls += 1;
         let Some(left) = &mut self.stop_after else { return false };
         *left = left.saturating_sub(1);
         let is_last = *left == 0;
@@ -129,6 +133,11 @@ impl Simulation {
     pub fn set_disk(&self, host: HostId, least: Duration, most: Duration) {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.world.hosts.borrow_mut()[host.0].disk = (nanos(least), nanos(most).max(nanos(least)));
+    }
+
+    /// How many polls of the machine's tasks there were.
+    pub fn polls_of(&self, host: HostId) -> u64 {
+        self.world.hosts.borrow()[host.0].polls
     }
 
     /// How many tasks of the machine have not ended.

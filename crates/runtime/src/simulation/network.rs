@@ -51,6 +51,8 @@ pub(super) struct Network {
 pub struct Suffered {
     /// A piece was on its way for longer than usual.
     pub late: u64,
+    /// A piece arrives before an earlier one between the same machines, on another connection.
+    pub overtook: u64,
     /// A reader had to wait because of a cut, with bytes on their way.
     pub waited: u64,
     /// A reader had to wait for bytes that [`Wires::hold`] keeps back.
@@ -186,17 +188,22 @@ impl Network {
         }
         let count = bytes.len().min(room).min(if is_part { part } else { usize::MAX });
         direction.last_at = direction.last_at.max(at);
-        direction.pieces.push_back((direction.last_at, bytes[..count].to_vec()));
+        let arrives_at = direction.last_at;
+        direction.pieces.push_back((arrives_at, bytes[..count].to_vec()));
         direction.held += count;
         direction.reader.take().into_iter().for_each(Waker::wake);
         self.bytes += count as u64;
-        let (from, to) = (direction.from.0 as u64, direction.to.0 as u64);
+        let ends = (direction.from, direction.to);
+        let (from, to) = (ends.0.0 as u64, ends.1.0 as u64);
         if let Some(trace) = &mut self.traced {
             for number in [now, way.0, u64::from(way.1), from, to, count as u64] {
                 trace.extend_from_slice(&number.to_le_bytes());
             }
             trace.extend_from_slice(&bytes[..count]);
         }
+        let is_later = |on: &Direction| on.pieces.back().is_some_and(|(at, _)| on.held_until.max(*at) > arrives_at);
+        let is_overtaken = |on: &Direction| (on.from, on.to) == ends && is_later(on);
+        self.suffered.overtook += u64::from(self.directions.values().any(is_overtaken));
         Poll::Ready(Ok(count))
     }
 
