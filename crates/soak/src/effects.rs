@@ -4,27 +4,30 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a fault of the shipped engine has done.
+/// What a fault of the shipped engine has done, or what was judged of it.
 pub type Effect = &'static str;
 
-/// All that faults of the shipped engine do. `tests/raft.rs` waits for each of them.
-pub const ALL: [Effect; 42] = [
+/// All that faults of the shipped engine do, and what is judged only in some runs. `tests/raft.rs` waits for each of them.
+pub const ALL: [Effect; 53] = [
     "a node dies at a poll",
     "a node hands the leadership over and ends",
     "a node dies with unsynced bytes",
     "pieces of unsynced bytes survive",
     "all nodes die at once",
-    "all nodes die with unsynced bytes",
+    "a majority dies at once with unsynced bytes",
     "a disk is slow",
     "a node dies while its disk is slow",
     "an operation of a disk fails",
     "a node ends because its disk fails",
-    "a disk is full",
-    "a node dies while its snapshot is written",
-    "the leader dies while a snapshot is written",
+    "a client is refused because a disk is full",
+    "a leader with a full disk is replaced",
+    "a node dies while it writes its snapshot",
+    "a node dies while it receives a snapshot",
+    "the leader dies while another node receives a snapshot",
     "a connection breaks at a byte",
     "a connection breaks one way",
     "bytes are late",
+    "bytes overtake those of another connection",
     "bytes wait for the end of a cut",
     "a node is isolated",
     "a node is deaf",
@@ -35,8 +38,11 @@ pub const ALL: [Effect; 42] = [
     "a leader hears held answers after another node leads",
     "a snapshot is held on its way",
     "a node is paused",
+    "a paused leader is replaced",
+    "clocks drift 10 ms apart",
     "another node leads after a transfer",
     "a node begins late",
+    "a node dies before the cluster begins",
     "a member is removed",
     "a member is added",
     "a member is promoted",
@@ -51,6 +57,11 @@ pub const ALL: [Effect; 42] = [
     "a majority goes on without a node",
     "a follower carries a stream",
     "a read succeeds",
+    "a listing has what clients hold",
+    "a majority of disks has an applied entry",
+    "a majority of disks has the votes for a leader",
+    "what is durable is judged while voters change",
+    "a promotion is judged",
 ];
 
 /// Clones count together.

@@ -55,10 +55,12 @@ pub(super) enum Fault {
     },
     /// The shipped engine only: the disks of all nodes are slow.
     SlowDisks,
-    /// The shipped engine only: the node, or the leader, dies after so many operations on a snapshot of the node.
+    /// The shipped engine only: the node, or the leader, dies after so many operations on a snapshot of the node: one that it
+    /// receives, or any one.
     DieInSnapshot {
         node: NodeId,
         kills_leader: bool,
+        is_received: bool,
         after: u32,
     },
     /// The shipped engine only: an operator takes a node out, empties its folder, and adds it again.
@@ -216,11 +218,13 @@ impl World {
             }
             Fault::Campaign(node) if self.shipped.is_some() => self.transfer_to(node),
             Fault::HandOver if self.shipped.is_some() => self.hand_over_shipped(),
-            Fault::PowerCut => return self.power_cut(),
+            Fault::PowerCut => self.power_cut(),
             Fault::SlowDisk(node, duration) => self.slow_disk(node, duration),
             Fault::FailDisk(which) => self.fail_disk(self.which(which)),
             Fault::SlowDisks => self.slow_disks(),
-            Fault::DieInSnapshot { node, kills_leader, after } => self.die_in_snapshot(node, kills_leader, after),
+            Fault::DieInSnapshot { node, kills_leader, is_received, after } => {
+                self.die_in_snapshot(node, kills_leader, is_received, after);
+            }
             Fault::Replace(which) => self.replace_which(which),
             Fault::Wipe { node, joins } => return self.wipe(node, joins),
             Fault::Backup(node) => self.backup(node),

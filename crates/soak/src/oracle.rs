@@ -98,6 +98,11 @@ impl Oracle {
         }
     }
 
+    /// Whether a forced release has taken the hold of this request from its client, who may not know it yet.
+    pub fn is_taken(&self, asked: (SessionId, u64)) -> bool {
+        self.lines.is_taken(asked)
+    }
+
     /// A client sends this frame for its session. The server forgets every answer that the client reports as seen, so
     /// the report must be true. (A Close makes all other answers pointless.)
     pub fn says(&mut self, session: SessionId, said: &ToServer) -> Result<(), String> {

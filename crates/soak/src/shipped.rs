@@ -9,6 +9,8 @@ mod folders;
 mod limits;
 mod minority;
 mod operator;
+mod reads;
+mod snapshots;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,9 +27,12 @@ use super::effects::{Effect, Effects};
 use super::model::{Leadership, NodeId};
 use super::world::{MS, NodeEvent, World, WorldEvent};
 pub(super) use courses::Course;
+use durable::Electorates;
 use folders::Folders;
 pub use limits::Most;
 use operator::{Step, Work};
+use reads::{LOOKS_EVERY, Read};
+use snapshots::AtSnapshot;
 
 /// How long bytes between nodes are on their way: usually, and seldom.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(300));
@@ -35,9 +40,6 @@ const DELAYS: (Duration, Duration) = (Duration::from_millis(4), Duration::from_m
 const DISK: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(3));
 /// How much longer it takes to write a snapshot, at most.
 const LARGE_MAX: Duration = Duration::from_millis(300);
-
-/// Somebody reads at some node so often.
-const LOOKS_EVERY: Micros = 100 * MS;
 
 /// What a node says to its host.
 enum Heard {
@@ -61,14 +63,10 @@ enum Heard {
         round: u64,
         led: bool,
     },
-    /// Somebody has read at this node, which had applied entries up to `applied`. All entries up to `since` were applied
-    /// somewhere before.
+    /// Somebody has read at this node.
     Read {
         node: NodeId,
-        applied: u64,
-        since: u64,
-        /// What the reader sees.
-        state: Box<State>,
+        read: Box<Read>,
     },
     /// The operator's command with this number about a node is answered.
     Changed {
@@ -80,6 +78,12 @@ enum Heard {
     Receives {
         node: NodeId,
         duration: Micros,
+    },
+    /// A node has written often enough to a snapshot, so it dies, or the leader does.
+    WritesSnapshot {
+        node: NodeId,
+        is_received: bool,
+        kills_leader: bool,
     },
     /// The process has ended as it was told.
     Down {
@@ -144,16 +148,17 @@ pub(super) struct Shipped {
     dying: BTreeMap<NodeId, Dying>,
     /// Nodes whose disk fails: they may end by themselves.
     failing: BTreeSet<NodeId>,
+    /// Nodes whose disk is full.
+    full: BTreeSet<NodeId>,
     /// Nodes whose disk is slow.
     slow: BTreeSet<NodeId>,
-    /// Nodes whose next snapshot of another node is held for so long.
-    holds: BTreeMap<NodeId, Micros>,
+    /// What happens to the next snapshot of a node.
+    at_snapshot: BTreeMap<NodeId, AtSnapshot>,
     /// Nodes that have applied nothing since their folder was emptied.
     emptied: BTreeSet<NodeId>,
     /// The last entry that each node has applied in its present life.
     applied: BTreeMap<NodeId, (u32, u64)>,
-    /// A member was perhaps removed, or has begun with an empty folder although the cluster knew it.
-    has_other_members: bool,
+    electorates: Electorates,
     /// The last term of which a leader was judged.
     elected: u64,
     /// How each node starts.
@@ -165,6 +170,8 @@ pub(super) struct Shipped {
     calm: Calm,
     folders: Folders,
     most: Most,
+    /// How many polls of its tasks each node had when it was last looked at.
+    watched: Vec<u64>,
     /// The entries that some node has applied.
     judged: BTreeMap<u64, Judged>,
     segment_bytes: usize,
@@ -188,18 +195,20 @@ impl Shipped {
             effects: Effects::default(),
             flags: vec![Flags::Cluster(list); seats.len()],
             works: BTreeMap::new(),
-            has_other_members: false,
+            electorates: Electorates::default(),
             elected: 0,
             asks: 0,
             calm: if is_calm { Calm::Before } else { Calm::No },
             simulation,
+            watched: vec![0; seats.len()],
             seats,
             ears: Ears::default(),
             ids: BTreeMap::new(),
             dying: BTreeMap::new(),
             failing: BTreeSet::new(),
+            full: BTreeSet::new(),
             slow: BTreeSet::new(),
-            holds: BTreeMap::new(),
+            at_snapshot: BTreeMap::new(),
             emptied: BTreeSet::new(),
             applied: BTreeMap::new(),
             folders: Folders::default(),
@@ -222,9 +231,10 @@ impl Shipped {
 
     /// What faults have done, and how often.
     pub fn took_effect(&self) -> BTreeMap<Effect, u64> {
-        let Suffered { late, waited, held, broken, broken_one_way } = self.simulation.network().suffered();
+        let Suffered { late, overtook, waited, held, broken, broken_one_way } = self.simulation.network().suffered();
         let network = [
             ("bytes are late", late),
+            ("bytes overtake those of another connection", overtook),
             ("bytes wait for the end of a cut", waited),
             ("a snapshot is held on its way", held),
             ("a connection breaks at a byte", broken),
@@ -310,7 +320,7 @@ impl World {
         let Some(shipped) = &mut self.shipped else { return };
         let (flags, options) = (shipped.flags[node].clone(), shipped.options(node, life));
         shipped.seats[node].start(&shipped.simulation, flags, options);
-        self.wait_for_snapshot(node);
+        shipped.wait_for_snapshot(node);
     }
 
     /// Runs all tasks of the shipped engine that are ready, and tells the front ends what they say.
@@ -396,12 +406,12 @@ impl World {
                     return self.node_hears(node, NodeEvent::RoundDone { round, led });
                 }
             }
-            Heard::Read { node, applied, since, state } => {
-                self.takes_effect("a read succeeds");
-                return self.judge_read(node, applied, since, &state);
-            }
+            Heard::Read { node, read } => return self.judge_read(node, &read),
             Heard::Changed { node, number, changed } => return self.changed(node, number, changed),
             Heard::Receives { node, duration } => self.receives(node, duration),
+            Heard::WritesSnapshot { node, is_received, kills_leader } => {
+                self.dies_in_snapshot(node, is_received, kills_leader);
+            }
             Heard::Down { node, life } => {
                 if self.is_this(node, life) {
                     self.takes_effect("a node hands the leadership over and ends");
@@ -460,7 +470,7 @@ impl World {
         if let Some((last, _)) = shipped.judged.last_key_value().filter(|(last, _)| **last > index) {
             return Err(format!("node {node} applies entry {index}, which nodes that have entry {last} did not apply"));
         }
-        self.judge_durable(index, term)?;
+        self.judge_durable(node, index, term)?;
         self.entries += 1;
         for command in &entry.commands {
             self.judge_command(index, entry.now_ms, command)?;
@@ -474,32 +484,16 @@ impl World {
         }
     }
 
-    /// A read sees all that was applied before it began, and nothing else than the log says.
-    fn judge_read(&self, node: NodeId, applied: u64, since: u64, state: &State) -> Result<(), String> {
-        if applied < since {
-            return Err(format!(
-                "a read at node {node} sees the entries up to {applied}, and entry {since} was applied before it began"
-            ));
-        }
-        self.judge_state(applied, state).map_err(|()| {
-            format!("a read at node {node} sees another state than that of the log up to entry {applied}")
-        })
-    }
-
-    /// The state of any node, at any time, is what the entries that it has applied say: also after it has read its own
-    /// snapshot, or has got one of another node.
-    fn judge_state(&self, applied: u64, state: &State) -> Result<(), ()> {
-        let Some(shipped) = &self.shipped else { return Ok(()) };
-        let right = shipped.judged.range(..=applied).next_back().map(|(_, judged)| &judged.state);
-        if right.unwrap_or(&State::default()) == state { Ok(()) } else { Err(()) }
-    }
-
-    /// Looks at what a node tells when it is asked.
+    /// Looks at what a node tells when it is asked, if it has done anything since the last time.
     fn watch_shipped(&mut self, node: NodeId) -> Result<(), String> {
         if !self.nodes[node].is_up {
             return Ok(());
         }
         let Some(shipped) = &mut self.shipped else { return Ok(()) };
+        let polls = shipped.simulation.polls_of(shipped.seats[node].host);
+        if std::mem::replace(&mut shipped.watched[node], polls) == polls {
+            return Ok(());
+        }
         if let Some(id) = shipped.node(node).map(|node| node.id()) {
             shipped.ids.insert(id, node);
         }
@@ -513,10 +507,12 @@ impl World {
                 "node {leader} leads in term {term}, and disks are slow: so node {node} says {leadership:?}"
             ));
         }
-        if let Leadership::Leads { term } = leadership
-            && let Some(other) = self.leaders.insert(term, node).filter(|other| *other != node)
-        {
-            return Err(format!("nodes {node} and {other} lead in term {term}"));
+        if let Leadership::Leads { term } = leadership {
+            match self.leaders.insert(term, node) {
+                Some(other) if other != node => return Err(format!("nodes {node} and {other} lead in term {term}")),
+                Some(_) => {}
+                None => self.leads_after(node, term),
+            }
         }
         self.knows_leadership(node, self.nodes[node].life, leadership);
         Ok(())
@@ -546,33 +542,6 @@ impl World {
         shipped.spawn(node, async move {
             let led = Replica::read_index(&*running).await;
             ears.tell(Heard::RoundDone { node, life, round, led });
-        });
-    }
-
-    /// Looks at a node, and reads there. A read that succeeds has all that was applied before it began.
-    pub(super) fn look(&mut self) -> Result<(), String> {
-        let node = self.rng.usize(..self.nodes.len());
-        self.after(LOOKS_EVERY, WorldEvent::Look);
-        self.judge_limits()?;
-        let running = self.shipped.as_ref().and_then(|shipped| shipped.node(node));
-        let Some(running) = running.filter(|_| self.nodes[node].is_up) else { return Ok(()) };
-        let applied = running.status().applied;
-        self.judge_state(applied, &running.state())
-            .map_err(|()| format!("node {node} has another state than that of the log up to entry {applied}"))?;
-        self.read_at(node);
-        Ok(())
-    }
-
-    /// Somebody reads at a node, if it leads.
-    fn read_at(&self, node: NodeId) {
-        let Some(shipped) = &self.shipped else { return };
-        let Some(running) = shipped.node(node) else { return };
-        let (ears, since) = (shipped.ears.clone(), shipped.judged.keys().next_back().copied().unwrap_or(0));
-        shipped.spawn(node, async move {
-            if Replica::read_index(&*running).await {
-                let (applied, state) = (running.status().applied, Box::new(running.state()));
-                ears.tell(Heard::Read { node, applied, since, state });
-            }
         });
     }
 

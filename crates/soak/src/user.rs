@@ -1,12 +1,18 @@
 //! The connections and timers of a simulated client: what the driver of the real client does.
 
 use baton_client::session::{Event, Output};
-use baton_types::frames::{ToClient, ToServer};
+use baton_types::frames::{Answer, Refusal, Refused, ToClient, ToServer};
 
 use super::client::Next;
 use super::model::NodeId;
 use super::story;
 use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
+
+/// The node refuses a request because its disk is full.
+fn is_low_space(said: &ToClient) -> bool {
+    let ToClient::Answer { answer: Answer::Refused(Refused { refusal, .. }), .. } = said else { return false };
+    *refusal == Refusal::LowSpace
+}
 
 impl World {
     pub(super) fn client_hears(&mut self, client: usize, event: ClientEvent) -> Result<(), String> {
@@ -29,9 +35,12 @@ impl World {
                 let session_id = to.session_id();
                 if let Some(session) = to.session.as_mut().filter(|_| to.connection == Some(connection)) {
                     self.oracle.hears(session_id, &said)?;
-                    let leader = leader(&said);
+                    let (leader, is_low_space) = (leader(&said), is_low_space(&said));
                     session.receive(now_ms, said);
                     self.go_to(client, leader);
+                    if is_low_space {
+                        self.takes_effect("a client is refused because a disk is full");
+                    }
                 }
             }
             ClientEvent::Alarm => {

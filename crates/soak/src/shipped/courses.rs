@@ -1,17 +1,13 @@
 //! Faults in an order that has broken a cluster once, of the shipped engine only. Faults that are drawn one by one hardly
 //! ever meet in such an order.
 
-use std::time::Duration;
-
 use baton_runtime::simulation::Connection;
-use baton_server::raft::Keep;
-use baton_store::fake::Operation;
 
 use super::super::clock::Micros;
 use super::super::faults::{Fault, Which};
 use super::super::model::NodeId;
 use super::super::world::{MS, World, WorldEvent};
-use super::Heard;
+use super::Shipped;
 
 /// How often it is seen whether another node leads, and how many times at most.
 const LOOK_EVERY: Micros = 5 * MS;
@@ -19,6 +15,10 @@ const LOOKS_MAX: u32 = 800;
 /// The old leader hears the next node within this time, and the others hear the old leader after that.
 const NEXT_AFTER: Micros = 100 * MS;
 const ALL_AFTER: Micros = 700 * MS;
+
+/// How often it is seen whether a majority has unsynced bytes, and how many times at most.
+const UNSYNCED_LOOK_EVERY: Micros = MS / 5;
+const UNSYNCED_LOOKS_MAX: u32 = 5_000;
 
 /// The clients propose nothing within this time after the old leader is muted.
 const CLIENTS_PAUSE: Micros = 1_500 * MS;
@@ -34,6 +34,8 @@ pub(in super::super) enum Course {
     Hears { to: NodeId, from: NodeId },
     /// A folder is copied, as soon as it can be.
     Copies { of: Which, duration: Micros },
+    /// The power of all nodes is cut as soon as a majority of them has unsynced bytes.
+    CutsPower { looks: u32 },
     /// A snapshot is on its way on this connection, and its sender loses it. Its receiver does not notice.
     Lost(Connection),
 }
@@ -54,26 +56,13 @@ impl World {
             let at = self.rng.u64(1_000 * MS..until);
             self.at(at, WorldEvent::Fault(Fault::HoldAnswers));
         }
-        if self.rng.u8(..4) == 0 {
-            self.plan_held_snapshot(until);
+        if self.rng.u8(..3) == 0 {
+            self.plan_snapshot(until);
         }
-    }
-
-    /// A node misses much, so it needs a snapshot. The snapshot is late.
-    fn plan_held_snapshot(&mut self, until: Micros) {
-        if let Some(shipped) = &mut self.shipped {
-            // Nodes soon have snapshots, and keep few entries behind them.
-            shipped.snapshot_after_bytes = 1 << 10;
-            shipped.keep = Keep { newer_than: Duration::ZERO, bytes_max: 1 << 10 };
+        if self.rng.u8(..8) == 0 {
+            let at = self.rng.u64(1_000 * MS..until);
+            self.at(at, WorldEvent::Course(Course::CutsPower { looks: 0 }));
         }
-        let (at, node) = (self.rng.u64(500 * MS..until), self.rng.usize(..self.nodes.len()));
-        let (away, duration) = (self.rng.u64(500 * MS..2_500 * MS), self.rng.u64(300 * MS..2_500 * MS));
-        self.at(at, WorldEvent::Fault(Fault::HoldSnapshot { node, duration }));
-        let misses = match self.rng.bool() {
-            true => Fault::Replace(Which::Node(node)),
-            false => Fault::Restart { node: Which::Node(node), down_for: away, is_clean: false },
-        };
-        self.at(at, WorldEvent::Fault(misses));
     }
 
     /// The answers of all other nodes to the leader are held, and a moment later nobody hears it. When another node leads, the
@@ -114,11 +103,23 @@ impl World {
                 }
             }
             Course::Copies { of, duration } => self.copy(of, duration),
+            Course::CutsPower { looks } => self.cuts_power(looks),
             Course::Lost(connection) => {
                 if let Some(shipped) = &self.shipped {
                     shipped.simulation.network().break_after(connection, false, 0, true);
                 }
             }
+        }
+    }
+
+    fn cuts_power(&mut self, looks: u32) {
+        let is_mostly_unsynced = self.shipped.as_ref().is_some_and(Shipped::is_mostly_unsynced);
+        if self.healed_at.is_some() || looks == UNSYNCED_LOOKS_MAX {
+            return;
+        }
+        match is_mostly_unsynced {
+            true => self.power_cut(),
+            false => self.after(UNSYNCED_LOOK_EVERY, WorldEvent::Course(Course::CutsPower { looks: looks + 1 })),
         }
     }
 
@@ -144,44 +145,5 @@ impl World {
             self.after(delay, WorldEvent::Course(Course::Hears { to: old.node, from }));
             self.after(ALL_AFTER, WorldEvent::Course(Course::Hears { to: from, from: old.node }));
         }
-    }
-
-    /// The next snapshot that this node receives is late, although all that is sent later arrives. Its sender gives up waiting,
-    /// and sends another one.
-    pub(in super::super) fn hold_snapshot(&mut self, node: NodeId, duration: Micros) {
-        if let Some(shipped) = &mut self.shipped {
-            shipped.holds.insert(node, duration);
-        }
-        self.wait_for_snapshot(node);
-    }
-
-    /// Waits for a snapshot that is to be held. Each start of a node has another disk.
-    pub(super) fn wait_for_snapshot(&self, node: NodeId) {
-        let Some(shipped) = &self.shipped else { return };
-        let (Some(duration), false) = (shipped.holds.get(&node).copied(), shipped.failing.contains(&node)) else {
-            return;
-        };
-        let (ears, mut is_first) = (shipped.ears.clone(), true);
-        shipped.seats[node].disk.before_each(move |_, operation| {
-            let is_received = |name: &str| name.starts_with("snapshot-received-");
-            if let Operation::Create(name) = operation
-                && is_received(name)
-                && std::mem::take(&mut is_first)
-            {
-                ears.tell(Heard::Receives { node, duration });
-            }
-            Ok(())
-        });
-    }
-
-    /// A node has begun to receive a snapshot.
-    pub(super) fn receives(&mut self, node: NodeId, duration: Micros) {
-        let lost_after = self.rng.u64(10 * MS..100 * MS);
-        let Some((leader, shipped)) = self.leader().zip(self.shipped.as_mut()) else { return };
-        shipped.holds.remove(&node);
-        let network = shipped.simulation.network();
-        let Some(connection) = network.newest(shipped.seats[leader].host, shipped.seats[node].host) else { return };
-        network.hold(connection, Duration::from_micros(duration));
-        self.after(lost_after, WorldEvent::Course(Course::Lost(connection)));
     }
 }

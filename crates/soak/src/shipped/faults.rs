@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use baton_runtime::simulation::{HostId, stop_soon};
+use baton_runtime::simulation::HostId;
 use baton_runtime::timeout;
 use baton_server::raft::Node;
 use baton_server::raft::simulated::Loss;
@@ -14,7 +14,7 @@ use super::super::clock::Micros;
 use super::super::faults::{Fault, Partition, Which};
 use super::super::model::NodeId;
 use super::super::world::{MS, World, WorldEvent};
-use super::{Calm, DELAYS, DISK, Dying, Heard, Step};
+use super::{Calm, DELAYS, DISK, Dying, Heard, Shipped, Step};
 
 /// A node that is about to die does so within this time.
 const DIES_WITHIN: Micros = 300 * MS;
@@ -26,6 +26,13 @@ const SLOW_MAX: Duration = Duration::from_millis(1_000);
 const CALM_UNTIL: Micros = 12_000 * MS;
 /// The host gives the handing over this long.
 const HAND_OVER_MAX: Duration = Duration::from_secs(1);
+
+impl Shipped {
+    /// True if a majority of the nodes has bytes that are not synced.
+    pub(super) fn is_mostly_unsynced(&self) -> bool {
+        2 * self.seats.iter().filter(|seat| seat.disk.unsynced() > 0).count() > self.seats.len()
+    }
+}
 
 impl World {
     pub(in super::super) fn plan_shipped_faults(&mut self, until: Micros) {
@@ -52,11 +59,11 @@ impl World {
                     Fault::SlowDisk(node, duration)
                 }
                 2 => Fault::FailDisk(node),
-                3 | 9 => Fault::DieInSnapshot {
-                    node: self.rng.usize(..self.nodes.len()),
-                    kills_leader: self.rng.bool(),
-                    after: self.rng.u32(..6),
-                },
+                3 | 9 => {
+                    let (node, kills_leader) = (self.rng.usize(..self.nodes.len()), self.rng.bool());
+                    let after = self.rng.u32(..6);
+                    Fault::DieInSnapshot { node, kills_leader, is_received: kills_leader, after }
+                }
                 4 | 5 => {
                     let down_for = self.rng.u64(10 * MS..1_500 * MS);
                     Fault::Restart { node, down_for, is_clean: self.rng.u8(..4) == 0 }
@@ -131,28 +138,16 @@ impl World {
         }
     }
 
-    /// The node dies, or the leader does, when this node has written so often to a snapshot.
-    pub(in super::super) fn die_in_snapshot(&mut self, node: NodeId, kills_leader: bool, after: u32) {
-        let leader = self.shipped_leader();
-        let Some(shipped) = &mut self.shipped else { return };
-        if shipped.failing.contains(&node) {
-            return;
+    /// A node begins to lead.
+    pub(super) fn leads_after(&self, node: NodeId, term: u64) {
+        let Some(shipped) = &self.shipped else { return };
+        let before = self.leaders.range(..term).next_back().map(|(_, before)| *before);
+        let Some(before) = before.filter(|before| *before != node && self.nodes[*before].is_up) else { return };
+        if self.nodes[before].paused.is_some() {
+            shipped.effects.add("a paused leader is replaced");
+        } else if shipped.full.contains(&before) {
+            shipped.effects.add("a leader with a full disk is replaced");
         }
-        let dies = if kills_leader { leader.unwrap_or(node) } else { node };
-        let (host, mut left, effects) = (shipped.seats[dies].host, after + 1, shipped.effects.clone());
-        shipped.seats[node].disk.before_each(move |_, operation| {
-            if operation.name().is_some_and(|name| name.starts_with("snapshot-")) && left > 0 {
-                left -= 1;
-                if left == 0 {
-                    effects.add(match dies == node {
-                        true => "a node dies while its snapshot is written",
-                        false => "the leader dies while a snapshot is written",
-                    });
-                    stop_soon(host);
-                }
-            }
-            Ok(())
-        });
     }
 
     pub(in super::super) fn restart_shipped(
@@ -215,6 +210,9 @@ impl World {
         if shipped.slow.contains(&node) {
             shipped.effects.add("a node dies while its disk is slow");
         }
+        if shipped.judged.is_empty() {
+            shipped.effects.add("a node dies before the cluster begins");
+        }
         shipped.failing.remove(&node);
         self.tell(|| format!("node {node} is down: {loss:?}"));
         self.goes_down(node, down_for);
@@ -246,11 +244,11 @@ impl World {
     }
 
     /// The power of all nodes is cut at once.
-    pub(in super::super) fn power_cut(&mut self) -> Result<(), String> {
+    pub(in super::super) fn power_cut(&mut self) {
         if let Some(shipped) = self.shipped.as_ref().filter(|_| self.nodes.iter().all(|node| node.is_up)) {
             shipped.effects.add("all nodes die at once");
-            if shipped.seats.iter().any(|seat| seat.disk.unsynced() > 0) {
-                shipped.effects.add("all nodes die with unsynced bytes");
+            if shipped.is_mostly_unsynced() {
+                shipped.effects.add("a majority dies at once with unsynced bytes");
             }
         }
         for node in 0..self.nodes.len() {
@@ -263,7 +261,6 @@ impl World {
             }
             self.kill(node);
         }
-        Ok(())
     }
 
     pub(in super::super) fn slow_disk(&mut self, node: NodeId, duration: Micros) {
@@ -277,6 +274,17 @@ impl World {
             }
         }
         self.after(duration, WorldEvent::DiskRecovers(node));
+    }
+
+    /// What is wrong with the disk of a node, if anything is.
+    pub(in super::super) fn bad_disk(&self, node: NodeId) -> Option<&'static str> {
+        let shipped = self.shipped.as_ref()?;
+        let slows = matches!(shipped.calm, Calm::SlowDisks { .. }) || shipped.slow.contains(&node);
+        match (shipped.failing.contains(&node), shipped.full.contains(&node)) {
+            (true, _) => Some("the disk fails"),
+            (false, true) => Some("the disk is full"),
+            (false, false) => slows.then_some("the disk is slow"),
+        }
     }
 
     pub(in super::super) fn disk_recovers(&mut self, node: NodeId) {
@@ -308,11 +316,12 @@ impl World {
     }
 
     pub(in super::super) fn set_disk_full(&mut self, node: NodeId, is_full: bool) {
-        if let Some(shipped) = &self.shipped {
+        if let Some(shipped) = &mut self.shipped {
             shipped.seats[node].disk.set_full(is_full);
-            if is_full {
-                shipped.effects.add("a disk is full");
-            }
+            match is_full {
+                true => shipped.full.insert(node),
+                false => shipped.full.remove(&node),
+            };
         }
     }
 
@@ -378,11 +387,21 @@ impl World {
                 shipped.calm = Calm::Before;
             }
             // No node dies in a snapshot any more, and no snapshot is held. A disk that has failed stays so.
-            shipped.holds.clear();
+            shipped.at_snapshot.clear();
             let seats = shipped.seats.iter().enumerate().filter(|(node, _)| !shipped.failing.contains(node));
             seats.for_each(|(_, seat)| seat.disk.ask_no_more());
             shipped.simulation.network().heal();
             shipped.simulation.network().set_delays(DELAYS.0, DELAYS.0);
         }
+        if self.drifted_ms() >= 10 {
+            self.takes_effect("clocks drift 10 ms apart");
+        }
+    }
+
+    /// How far the clocks of nodes have drifted apart since the beginning.
+    fn drifted_ms(&self) -> u64 {
+        let passed = self.nodes.iter().map(|node| node.clock.read_ms(self.now) - node.clock.read_ms(0));
+        let (least, most) = passed.fold((u64::MAX, 0), |(least, most), passed| (least.min(passed), most.max(passed)));
+        most.saturating_sub(least)
     }
 }

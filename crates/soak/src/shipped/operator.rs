@@ -89,7 +89,8 @@ impl World {
         let how = if joins { "joins" } else { "begins with the list" };
         self.tell(|| format!("operator: the folder of node {node} is empty; it {how}"));
         let Some(shipped) = &mut self.shipped else { return };
-        shipped.has_other_members = true;
+        let ids = shipped.ids.iter().filter(|(_, at)| **at == node).map(|(id, _)| *id);
+        shipped.electorates.lose(node, ids);
         shipped.seats[node].disk = FakeDisk::default();
         shipped.emptied.insert(node);
         let list: Vec<(String, String)> = shipped.seats.iter().map(|seat| seat.in_list()).collect();
@@ -119,7 +120,6 @@ impl World {
         let (number, life, step) = (shipped.asks, self.nodes[leader].life, work.step);
         let about = (self.nodes[node].life, self.nodes[node].is_up && self.nodes[node].paused.is_none());
         work.asked = Some(Asked { number, leader, life, about, is_voter, since });
-        shipped.has_other_members |= step == Step::Remove;
         let name = shipped.seats[node].name.clone();
         let change = match step {
             Step::Remove => MemberChange::Remove { member: name },
@@ -203,6 +203,7 @@ impl World {
         if asked.is_voter || self.nodes[node].life != life {
             return Ok(());
         }
+        shipped.effects.add("a promotion is judged");
         match shipped.node(node).filter(|_| self.nodes[node].is_up) {
             Some(running) if running.last_log() < asked.since => Err(format!(
                 "node {node} is a voter with entries up to {}, and entry {} was applied before it was promoted",
