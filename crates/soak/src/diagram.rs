@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::clock::Micros;
+use super::model::Leadership;
 use super::world::{MS, World};
 
 /// What lasts for a while.
@@ -11,7 +12,13 @@ use super::world::{MS, World};
 pub(super) enum Kind {
     Down,
     Paused,
+    /// Raft says so, and the front end has not heard of it.
+    IsElected,
     Leads,
+    /// The node hears no other one, or is not heard, or both.
+    CutOff,
+    /// The disk of the node is slow, full or fails.
+    BadDisk,
     /// The client believes that it holds the lock with this number.
     Holds(usize),
 }
@@ -21,7 +28,10 @@ impl Kind {
         match self {
             Kind::Down => "#c81e1e",
             Kind::Paused => "#8f8c86",
+            Kind::IsElected => "#b394dc",
             Kind::Leads => "#7a3fc9",
+            Kind::CutOff => "#1c1b19",
+            Kind::BadDisk => "#d19a00",
             Kind::Holds(0) => "#1d63c4",
             Kind::Holds(1) => "#15803d",
             Kind::Holds(_) => "#b44f09",
@@ -56,8 +66,13 @@ const TOP: f64 = 40.0;
 const TEXT: f64 = 14.0;
 /// The height of the part of a line that one lock has.
 const PART: f64 = 9.0;
+/// The height of a strip above or below the bar of a node, without words.
+const STRIP: f64 = 3.0;
 /// The height of a row of numbers.
 const ROW: f64 = 11.0;
+
+/// The last mark of a run that passes.
+pub(super) const NO_VIOLATION: &str = "no violation";
 
 impl Diagram {
     pub fn mark(&mut self, now: Micros, what: String) {
@@ -77,8 +92,10 @@ impl Diagram {
                 let (line, kind, label) = bar.clone();
                 // The colour says what it is.
                 let short = match kind {
-                    Kind::Holds(_) | Kind::Leads => label.rsplit(' ').next().unwrap_or_default().to_owned(),
-                    Kind::Down | Kind::Paused => String::new(),
+                    Kind::Holds(_) | Kind::IsElected | Kind::Leads => {
+                        label.rsplit(' ').next().unwrap_or_default().to_owned()
+                    }
+                    Kind::Down | Kind::Paused | Kind::CutOff | Kind::BadDisk => String::new(),
                 };
                 self.open.insert(bar, self.bars.len());
                 self.bars.push(Bar { line, kind, label, short, from: now, to: None });
@@ -90,9 +107,10 @@ impl Diagram {
     fn draw(&self, lines: &[String], end: Micros) -> String {
         let mut sheet = Sheet { svg: String::new(), end };
         sheet.frame(lines, &legend(&self.bars));
-        self.bars.iter().for_each(|bar| sheet.bar(bar));
         let floor = TOP + LINE * lines.len() as f64;
+        // Behind the bars.
         let bottom = sheet.marks(floor, &self.marks);
+        self.bars.iter().for_each(|bar| sheet.bar(bar));
         let (width, height) = (LEFT + WIDTH + 20.0, bottom + TEXT);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
@@ -140,7 +158,9 @@ impl Sheet {
         let (from, to) = (self.x(bar.from), self.x(bar.to.unwrap_or(self.end)));
         let (below, high) = match bar.kind {
             Kind::Holds(lock) => (2.0 + (PART + 1.0) * lock.min(2) as f64, PART),
-            _ => (5.0, LINE - 10.0),
+            Kind::CutOff => (1.0, STRIP),
+            Kind::BadDisk => (LINE - 1.0 - STRIP, STRIP),
+            Kind::Down | Kind::Paused | Kind::IsElected | Kind::Leads => (5.0, LINE - 10.0),
         };
         let top = TOP + LINE * bar.line as f64 + below;
         let _ = writeln!(
@@ -154,7 +174,7 @@ impl Sheet {
             bar.to.map_or("the end".to_owned(), ms)
         );
         let label = [bar.label.as_str(), &bar.short].into_iter().find(|label| to - from > width_of(label) + 4.0);
-        if let Some(label) = label.filter(|label| !label.is_empty()) {
+        if let Some(label) = label.filter(|label| !label.is_empty() && high > STRIP) {
             let size = high.min(11.0);
             sized(&mut self.svg, (from + 2.0, top + high / 2.0 + size * 0.36), ("#ffffff", size), label);
         }
@@ -166,12 +186,16 @@ impl Sheet {
         let list = floor + 18.0 + ROW * (rows.iter().max().map_or(0, |last| last + 1)) as f64;
         for (number, ((at, what), row)) in marks.iter().zip(rows).enumerate() {
             let (x, number) = (self.x(*at), number + 1);
-            let color = if what.starts_with("fault") { "#c81e1e" } else { "#1a7f37" };
+            let (color, words) = match what.as_str() {
+                "healed" | NO_VIOLATION => ("#1a7f37", "#1a7f37"),
+                fault if fault.starts_with("fault") => ("#e9a3a3", "#1c1b19"),
+                _ => ("#c81e1e", "#c81e1e"),
+            };
             stroke(&mut self.svg, (x, TOP), (x, floor + 4.0), color);
-            text(&mut self.svg, (x - 3.0, floor + 15.0 + ROW * row as f64), color, &number.to_string());
+            text(&mut self.svg, (x - 3.0, floor + 15.0 + ROW * row as f64), "#5d5b56", &number.to_string());
             let below = list + TEXT * number as f64;
             let columns = [(0.0, number.to_string()), (26.0, ms(*at)), (106.0, what.clone())];
-            columns.iter().for_each(|(x, said)| text(&mut self.svg, (LEFT + x, below), "#1c1b19", said));
+            columns.iter().for_each(|(x, said)| text(&mut self.svg, (LEFT + x, below), words, said));
         }
         list + TEXT * marks.len() as f64
     }
@@ -182,7 +206,10 @@ fn legend(bars: &[Bar]) -> BTreeMap<String, Kind> {
     let name = |bar: &Bar| match bar.kind {
         Kind::Down => "down".to_owned(),
         Kind::Paused => "paused".to_owned(),
+        Kind::IsElected => "is elected".to_owned(),
         Kind::Leads => "leads".to_owned(),
+        Kind::CutOff => "cut off".to_owned(),
+        Kind::BadDisk => "bad disk".to_owned(),
         Kind::Holds(_) => format!("holds {}", bar.label.split(' ').next().unwrap_or_default()),
     };
     bars.iter().map(|bar| (name(bar), bar.kind)).collect()
@@ -241,10 +268,20 @@ impl World {
             match node.leads_in {
                 _ if !node.is_up => shown.push((line, Kind::Down, "down".to_owned())),
                 Some(term) => shown.push((line, Kind::Leads, format!("leads in term {term}"))),
-                None => {}
+                None => {
+                    if let Leadership::Leads { term } = node.leadership {
+                        shown.push((line, Kind::IsElected, format!("is elected in term {term}")));
+                    }
+                }
             }
             if node.is_up && node.paused.is_some() {
                 shown.push((line, Kind::Paused, "paused".to_owned()));
+            }
+            if let Some(how) = self.links.cut_off(line) {
+                shown.push((line, Kind::CutOff, how.to_owned()));
+            }
+            if let Some(how) = self.bad_disk(line) {
+                shown.push((line, Kind::BadDisk, how.to_owned()));
             }
         }
         for client in &self.clients {

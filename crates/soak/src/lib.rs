@@ -184,7 +184,7 @@ pub struct SoakReport {
 pub fn run(options: Options) -> SoakReport {
     let mut world = world::World::new(options);
     let violation = world.run().err();
-    world.mark(|| violation.clone().unwrap_or_else(|| "no violation".to_owned()));
+    world.mark(|| violation.clone().unwrap_or_else(|| diagram::NO_VIOLATION.to_owned()));
     SoakReport {
         seed: options.seed,
         violation,

@@ -26,6 +26,19 @@ impl Links {
         self.cuts[from * self.nodes + to] > 0
     }
 
+    /// How a node is cut off from all others, if it is.
+    pub fn cut_off(&self, node: NodeId) -> Option<&'static str> {
+        let others = || (0..self.nodes).filter(|other| *other != node);
+        let is_deaf = self.nodes > 1 && others().all(|other| self.is_cut(other, node));
+        let is_mute = self.nodes > 1 && others().all(|other| self.is_cut(node, other));
+        match (is_deaf, is_mute) {
+            (true, true) => Some("is cut off"),
+            (true, false) => Some("hears nobody"),
+            (false, true) => Some("is not heard"),
+            (false, false) => None,
+        }
+    }
+
     pub fn cut(&mut self, links: &[(NodeId, NodeId)]) {
         links.iter().for_each(|(from, to)| self.cuts[from * self.nodes + to] += 1);
     }
