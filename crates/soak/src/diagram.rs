@@ -194,7 +194,7 @@ impl Sheet {
             stroke(&mut self.svg, (x, TOP), (x, floor + 4.0), color);
             text(&mut self.svg, (x - 3.0, floor + 15.0 + ROW * row as f64), "#5d5b56", &number.to_string());
             let below = list + TEXT * number as f64;
-            let columns = [(0.0, number.to_string()), (26.0, ms(*at)), (106.0, what.clone())];
+            let columns = [(0.0, number.to_string()), (26.0, ms(*at)), (114.0, what.clone())];
             columns.iter().for_each(|(x, said)| text(&mut self.svg, (LEFT + x, below), words, said));
         }
         list + TEXT * marks.len() as f64

@@ -89,7 +89,7 @@ impl Shipped {
         }
         let is_enough = voters.iter().any(|halves| self.electorates.is_majority(halves, &have));
         (!is_enough).then(|| {
-            let names = |ids: &BTreeSet<u64>| ids.iter().map(|id| self.ids.get(id).copied()).collect::<Vec<_>>();
+            let names = |ids: &BTreeSet<u64>| ids.iter().filter_map(|id| self.ids.get(id)).collect::<Vec<_>>();
             let voters: Vec<Vec<_>> = voters.iter().map(|halves| halves.iter().map(names).collect()).collect();
             let (count, all) = (have.len(), self.seats.len());
             format!("{count} of {all} disks, those of {:?}; the voters were {voters:?}", names(&have))
