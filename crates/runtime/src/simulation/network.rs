@@ -188,8 +188,8 @@ impl Network {
         }
         let count = bytes.len().min(room).min(if is_part { part } else { usize::MAX });
         direction.last_at = direction.last_at.max(at);
-        let arrives_at = direction.last_at;
-        direction.pieces.push_back((arrives_at, bytes[..count].to_vec()));
+        direction.pieces.push_back((direction.last_at, bytes[..count].to_vec()));
+        let arrives_at = direction.last_at.max(direction.held_until);
         direction.held += count;
         direction.reader.take().into_iter().for_each(Waker::wake);
         self.bytes += count as u64;
