@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub use baton_types::durations::shown as duration;
-use baton_types::frames::Mode;
+use baton_types::locks::Mode;
 use baton_types::{name, views};
 use serde::Serialize;
 

@@ -159,7 +159,7 @@ impl Oracle {
             &Operation::Locks(locks::Operation::Release { acquire } | locks::Operation::Cancel { acquire }) => {
                 self.lines.speaks_of(request, (*session, acquire))
             }
-            Operation::Close => {}
+            _ => {}
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Oracle {
                 }
                 self.forced.extend(call.map(|call| (call, hit)));
             }
-            Effect::Locks(_) | Effect::Cluster(_) => {}
+            _ => {}
         }
         Ok(())
     }

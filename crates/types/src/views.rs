@@ -2,7 +2,7 @@
 //! 1970.
 
 use crate::cluster_id::ClusterId;
-use crate::frames::Mode;
+use crate::locks::Mode;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {

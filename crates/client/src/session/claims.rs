@@ -1,6 +1,7 @@
 //! The life of each acquire: waiting, held, given up.
 
-use baton_types::frames::{Answer, Operation, Refusal, Refused};
+use baton_types::frames::{self, Refusal, Refused};
+use baton_types::locks::{Answer, Operation};
 
 use super::{
     AcquireNumber, Event, Hopeless, LockState, Loss, Millis, NotGranted, Phase, ReleaseFailure, Session, SessionState,
@@ -107,33 +108,35 @@ impl Session {
         }
     }
 
-    pub(super) fn on_answer(&mut self, number: u64, answer: Answer) {
+    pub(super) fn on_answer(&mut self, number: u64, answer: frames::Answer) {
         let Some(operation) = self.requests.remove(&number) else { return };
         match operation {
-            Operation::Acquire(_) => self.on_acquire_answered(number, answer),
-            Operation::Cancel { acquire } => self.on_cancel_answered(acquire, &answer),
-            Operation::Release { acquire } => self.on_release_answered(acquire, answer),
             // If the server refuses the Close, the session lives on the server until its lease ends.
-            Operation::Close => self.finish(answer == Answer::Closed),
+            frames::Operation::Close => self.finish(answer == frames::Answer::Closed),
+            frames::Operation::Locks(Operation::Acquire(_)) => self.on_acquire_answered(number, answer),
+            frames::Operation::Locks(Operation::Cancel { acquire }) => self.on_cancel_answered(acquire, &answer),
+            frames::Operation::Locks(Operation::Release { acquire }) => self.on_release_answered(acquire, answer),
+            #[allow(unreachable_patterns, reason = "only tests have another module")]
+            _ => self.event(Event::Answered { number, answer }),
         }
     }
 
-    fn on_acquire_answered(&mut self, acquire: AcquireNumber, answer: Answer) {
+    fn on_acquire_answered(&mut self, acquire: AcquireNumber, answer: frames::Answer) {
         // After an abandon, the answer to the cancel decides.
         let Some(Claim::Waiting { timeout_at, revoked }) = self.claims.get(&acquire).cloned() else { return };
         if let Some(at) = timeout_at {
             self.timeouts.remove(&Timeout { at, acquire });
         }
         match answer {
-            Answer::Granted { .. } if revoked => {
+            frames::Answer::Locks(Answer::Granted { .. }) if revoked => {
                 self.event(Event::Refused { acquire, refusal: NotGranted::Lost(Loss::Revoked) });
                 self.give_back(acquire);
             }
-            Answer::Granted { fence } => {
+            frames::Answer::Locks(Answer::Granted { fence }) => {
                 self.claims.insert(acquire, Claim::Held { fence });
                 self.event(Event::Granted { acquire, fence });
             }
-            Answer::Refused(refused) => {
+            frames::Answer::Refused(refused) => {
                 self.claims.remove(&acquire);
                 self.event(Event::Refused { acquire, refusal: refused.into() });
             }
@@ -147,17 +150,17 @@ impl Session {
         }
     }
 
-    fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: &Answer) {
+    fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: &frames::Answer) {
         match answer {
-            Answer::Cancelled(_) => drop(self.given_up.remove(&acquire)),
+            frames::Answer::Locks(Answer::Cancelled(_)) => drop(self.given_up.remove(&acquire)),
             _ => self.again.push(acquire),
         }
     }
 
-    fn on_release_answered(&mut self, acquire: AcquireNumber, answer: Answer) {
+    fn on_release_answered(&mut self, acquire: AcquireNumber, answer: frames::Answer) {
         let result = match answer {
-            Answer::Released => Ok(()),
-            Answer::Refused(Refused { refusal: Refusal::NotHolder, message, .. }) => {
+            frames::Answer::Locks(Answer::Released) => Ok(()),
+            frames::Answer::Refused(Refused { refusal: Refusal::NotHolder, message, .. }) => {
                 Err(ReleaseFailure::NotHeld(message))
             }
             _ => return self.again.push(acquire),

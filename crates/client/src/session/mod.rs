@@ -222,6 +222,13 @@ impl Session {
         self.say_goodbye();
     }
 
+    /// Makes a request of another kind than those for locks. [`Event::Answered`] brings the answer, unless the session is
+    /// lost before.
+    pub fn ask(&mut self, now: Millis, operation: impl Into<Operation>) -> u64 {
+        self.tick(now);
+        self.request(operation)
+    }
+
     /// Closes the session. For the user, all its locks and waiting requests are over at once.
     pub fn close(&mut self, now: Millis) {
         self.tick(now);
@@ -478,10 +485,10 @@ impl Session {
         self.out.retain(|output| !matches!(output, Output::Send(_)));
     }
 
-    fn request(&mut self, operation: Operation) -> u64 {
+    fn request(&mut self, operation: impl Into<Operation>) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.requests.insert(number, operation);
+        self.requests.insert(number, operation.into());
         if self.is_connected() {
             self.send_request(number);
         }

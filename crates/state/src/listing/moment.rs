@@ -2,7 +2,7 @@
 
 use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Waiter};
 
-use crate::frontend::words::mode;
+use crate::frontend::locks::words::mode;
 use crate::state::locks::{self, Delay, Ended};
 use crate::state::{HolderView, LockView, SessionId, SessionView, WaiterView};
 

@@ -127,7 +127,7 @@ fn a_close_that_a_silent_server_does_not_answer_is_sent_to_another_one() {
     driver.connected();
     driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.said();
-    driver.answer(2, Answer::Closed);
+    driver.answer(2, frames::Answer::Closed);
     driver.says(expect![[r#"
         Disconnect
         Finished { confirmed: true }
@@ -337,7 +337,7 @@ fn the_session_of_another_machine_is_closed_however_long_that_takes() {
     "#]]);
     driver.after(3_600_000).connected();
     driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
-    driver.answer(LAST_NUMBERS, Answer::Closed);
+    driver.answer(LAST_NUMBERS, frames::Answer::Closed);
     driver.says(expect![[r#"
         > open 9 attempt=4611686018427387906 resume=true
         > 4611686018427387904 (seen 4611686018427387903): close
