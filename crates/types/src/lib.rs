@@ -16,6 +16,7 @@ pub mod cluster_id;
 pub mod counter;
 pub mod durations;
 pub mod frames;
+mod json;
 pub mod limits;
 pub mod locks;
 mod modules;

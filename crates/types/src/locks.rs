@@ -44,6 +44,16 @@ pub enum Mode {
     },
 }
 
+impl Mode {
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Exclusive => "exclusive",
+            Mode::Shared => "shared",
+            Mode::Permit { .. } => "permit",
+        }
+    }
+}
+
 /// The answer to an operation that is not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {

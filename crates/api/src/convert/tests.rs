@@ -109,7 +109,7 @@ fn people_see_what_the_service_shows() {
         pid: 3,
         fence: 4,
         since_ms: 5,
-        deadline_in_ms: 6,
+        deadline_in_ms: Some(6),
     };
     let mode = Mode::Permit { of: 3 };
     let waiter = Waiter { session: 1, owner: 2, label: label.clone(), mode, waiting_ms: 3, position: 4 };
@@ -126,7 +126,7 @@ fn people_see_what_the_service_shows() {
     };
     assert_eq!(Lock::from(v1::Lock::from(lock.clone())), lock);
     let (holds, waits) = (vec![b"a".to_vec()], vec![b"b".to_vec()]);
-    let session = Session { id: 1, label, host, pid: 2, ttl_ms: 3, expires_in_ms: 4, holds, waits };
+    let session = Session { id: 1, label, host, pid: 2, ttl_ms: 3, expires_in_ms: Some(4), holds, waits };
     assert_eq!(Session::from(v1::Session::from(session.clone())), session);
     let status = Status {
         node: 1,

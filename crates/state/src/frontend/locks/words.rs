@@ -83,6 +83,6 @@ pub(super) fn holder(holder: &locks::ForcedHolder, deadline_in_ms: u64) -> Holde
         pid: holder.pid,
         fence: holder.fence,
         since_ms: holder.since_ms,
-        deadline_in_ms,
+        deadline_in_ms: Some(deadline_in_ms),
     }
 }

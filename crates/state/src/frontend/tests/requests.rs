@@ -204,7 +204,7 @@ fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
     };
     assert_eq!(holders.len(), 1);
     assert_eq!((holders[0].session, holders[0].fence, holders[0].label.as_str()), (9, 2, "label 9"));
-    assert_eq!((holders[0].deadline_in_ms, holders[0].pid), (TTL_MS, 7));
+    assert_eq!((holders[0].deadline_in_ms, holders[0].pid), (Some(TTL_MS), 7));
     // The lock has no holder, so the answer is empty.
     node.tell(|frontend, _, _| frontend.force(CallId(6), b"free"[..].into(), true, Caller::default()));
     node.apply();
