@@ -136,7 +136,6 @@ fn waiters_that_hold_other_locks_do_not_matter() {
     assert_eq!((visits(10), visits(2_000)), ((1, 7), (1, 7)));
 }
 
-/// The owner itself holds a lock with a long line, and wants one with a short line.
 /// The claims of two locks stand behind the owner's lock, and before the owner in the line that it would enter. So both ends
 /// of the search must read them.
 #[test]
@@ -166,6 +165,7 @@ fn exclusive(locks: &[&str], owner: u64) -> Acquire {
     Acquire { wants, ..Acquire::one("", Mode::Exclusive, OwnerId(owner)) }
 }
 
+/// The owner itself holds a lock with a long line, and wants one with a short line.
 #[test]
 fn a_long_line_behind_the_owner_does_not_matter() {
     let visits = |waiters| {
