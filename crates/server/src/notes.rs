@@ -3,7 +3,7 @@
 use baton_runtime::Instant;
 use tracing::{error, info, warn};
 
-use crate::frontend::Note;
+use crate::frontend::{Note, locks};
 use crate::limiter::{EVENTS_MAX, Limiter};
 
 /// A client can cause many expired sessions and forced releases, so the first of each minute are written, and then how many
@@ -11,7 +11,7 @@ use crate::limiter::{EVENTS_MAX, Limiter};
 pub fn write(note: &Note, limiter: &mut Limiter) {
     let kind = match note {
         Note::Expired { .. } => "expired",
-        Note::Forced { .. } => "forced",
+        Note::Locks(locks::Note::Forced { .. }) => "forced",
         _ => return write_line(note, None),
     };
     if let Some(quiet) = limiter.say_up_to(EVENTS_MAX, kind, Instant::now()) {
@@ -28,7 +28,7 @@ fn write_line(note: &Note, left_out: Option<u64>) {
             error!(term, "the log does not have the proposals of this node in their order; this node begins anew");
         }
         Note::Expired { session, label, host } => info!(%session, label, host, left_out, "a session expired"),
-        Note::Forced { lock, now, holders, by } => {
+        Note::Locks(locks::Note::Forced { lock, now, holders, by }) => {
             info!(?lock, now, holders, by = by.map(tracing::field::display), left_out, "a release was forced");
         }
         Note::Space { low: true, free_bytes } => {
@@ -38,5 +38,7 @@ fn write_line(note: &Note, left_out: Option<u64>) {
         Note::Limit { limit, message, from } => {
             warn!(limit, from = from.map(tracing::field::display), "a limit was reached: {message}");
         }
+        #[allow(unreachable_patterns, reason = "the module of tests has no notes")]
+        _ => {}
     }
 }
