@@ -36,8 +36,7 @@ use claims::Locks;
 use engine::Engine;
 pub use lease::MARGIN_SHARE;
 #[cfg(feature = "net")]
-pub(crate) use words::in_words;
-pub(crate) use words::why_ended;
+pub(crate) use words::{in_words, why_ended};
 pub use words::{
     AcquireNumber, Config, Event, Hopeless, LockState, Loss, Mode, NotGranted, Output, ReleaseFailure, SessionState,
     Wait, Wish,
