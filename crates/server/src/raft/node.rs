@@ -115,7 +115,7 @@ impl Parts {
         let hooks = (fatal, warn.clone());
         let log = LogStore::open(&store, segment_bytes, snapshot, counters, alone.clone(), hooks, alive.clone())?;
         let (evictor, history) = (log.evictor(), log.history());
-        store.remarks().iter().for_each(|remark| warn(remark));
+        store.tell_remarks(warn);
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
