@@ -195,7 +195,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
         Step::Connected => session.connected(*now),
         Step::Disconnected => session.disconnected(*now),
         Step::Opened => {
-            if session.connection.as_ref().is_some_and(|connection| !connection.opened) && !witness.lost {
+            if session.engine.connection.as_ref().is_some_and(|connection| !connection.opened) && !witness.lost {
                 witness.confirmed_at = witness.confirmed_at.max(Some(witness.open_sent_at));
             }
             session.receive(*now, ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: None, closed_ms: 0 });
@@ -209,7 +209,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
         Step::Answer(which, how) => {
             if let Some(number) = witness.sent_on_this_connection.iter().rev().nth(which).copied() {
                 let answer = answer_to(&witness.operations[&number], how);
-                if session.connection.is_some() {
+                if session.engine.connection.is_some() {
                     witness.answered.insert(number);
                 }
                 session.receive(*now, ToClient::Answer { number, answer });

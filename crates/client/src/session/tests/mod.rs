@@ -4,7 +4,7 @@ mod claims;
 mod connection;
 mod lease;
 
-use baton_types::frames::{self, EndReason, Refusal, Refused, Secret, ToClient, ToServer};
+use baton_types::frames::{self, EndReason, Refusal, Refused, Request, Secret, ToClient, ToServer};
 use baton_types::locks::{Answer, CancelOutcome, Operation};
 use expect_test::{Expect, expect};
 
