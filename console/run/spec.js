@@ -66,6 +66,13 @@ export function besides(spec, algorithm, algorithms) {
   return [...others, {value: 'detector', text, spec: other, tags: isOff ? [off, on] : [on, off]}];
 }
 
+/** The algorithm with what it assumes and promises in a variant such as `quorum+views`. */
+export function inVariant(algorithm, variant) {
+  const names = (variant ?? '').split('+');
+  const asked = algorithm?.variants?.find(({name, facts}) => facts && names.includes(name));
+  return asked ? {...algorithm, ...asked.facts} : algorithm;
+}
+
 /** What a run is judged by: the promises of the algorithm, or of the healthy one if it is broken on purpose. */
 export function promisedBy(algorithm, algorithms) {
   const healthy = algorithms.find(({name}) => name === algorithm?.cured);
