@@ -41,7 +41,7 @@ fn each_mistake_is_found_in_a_few_steps() {
         (StartsEarly, 3, options(1, 0, 0), Safety, 6),
         (AdmitsEndedSession, 2, options(2, 1, 0), Deadlock, 10),
         (FreesAnyEpoch, 2, Options { entries: 2, ..options(0, 0, 2) }, Deadlock, 12),
-        (EndsById, 2, options(0, 0, 1), Deadlock, 9),
+        (EndsById, 2, options(0, 0, 1), Deadlock, 8),
     ];
     for (mistake, n, options, property, steps) in runs {
         let report = raymond_with(mistake, n, &options);
