@@ -53,7 +53,8 @@ export function counterparts(algorithm, algorithms) {
  * the other run, and `tags` tell the two runs apart: `[tone, word]`, first that of this run.
  */
 export function besides(spec, algorithm, algorithms) {
-  const word = ({broken}) => (broken ? ['bad', 'broken'] : ['good', 'cured']);
+  // About the algorithms, not about the runs: a run without the mistake may still break a promise, if messages are lost.
+  const word = ({broken}) => (broken ? ['bad', 'with the mistake'] : ['', 'without the mistake']);
   const others = counterparts(algorithm, algorithms).map((other) => ({
     value: other.name, text: `${other.name} (${word(other)[1]})`, spec: withAlgorithm(spec, other), tags: [word(algorithm), word(other)],
   }));

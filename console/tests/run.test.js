@@ -48,7 +48,7 @@ test('a run may stand beside its cure, and beside itself with the detector on or
   const all = [healthy, broken, {name: 'd', family: 'detector', cured: null, broken: null, variants: []}];
   const spec = {algorithm: 'a-1', n: 3, faults: ['crash 1 @ 5']};
   assert.deepEqual(besides(spec, broken, all), [
-    {value: 'a', text: 'a (cured)', spec: {...spec, algorithm: 'a'}, tags: [['bad', 'broken'], ['good', 'cured']]},
+    {value: 'a', text: 'a (without the mistake)', spec: {...spec, algorithm: 'a'}, tags: [['bad', 'with the mistake'], ['', 'without the mistake']]},
     {value: 'detector', text: 'the detector off', spec: {...spec, 'no-detector': true, 'ignore-assumptions': true}, tags: [['', 'detector on'], ['', 'detector off']]},
   ]);
   const [back] = besides({algorithm: 'a', 'no-detector': true}, healthy, [healthy]);
