@@ -96,6 +96,7 @@ pub use format::{begin_restore, end_restore, is_folder_of_ours, refuse_older, re
 pub use identity::{Identity, adopt};
 pub use journal::{Journal, Removal};
 pub use open::Store;
+pub use remarks::Tell;
 pub use snapshots::{ChunkStream, Chunks, Received, Snapshots};
 pub use version::{OLDEST_READ, Unreadable, Upgrade, VERSION};
 pub use voted::{Cast, Voted};

@@ -165,7 +165,7 @@ pub enum Refusal {
     /// The sentence does not repeat the cycle: the client puts the cycle into words.
     #[error("{}", sentences::WAITS_FOR_ITSELF)]
     Deadlock(Vec<WaitFor>),
-    #[error("{} is in use with {}, and the request {}", in_words(.lock.as_ref()), permits(*has), asks(*says))]
+    #[error("{} is in use {}, and the request {}", in_words(.lock.as_ref()), used(*has), asks(*says))]
     PermitsDiffer {
         /// The lock in question; none in old answers.
         lock: Option<LockName>,
@@ -282,6 +282,7 @@ fn asks(says: u32) -> String {
     if says == 1 { "is exclusive or shared (1 permit)".to_owned() } else { format!("says {says}") }
 }
 
-fn permits(count: u32) -> String {
-    if count == 1 { "1 permit".to_owned() } else { format!("{count} permits") }
+/// How a lock with so many permits is used. One with 1 permit has an exclusive holder or shared ones.
+fn used(has: u32) -> String {
+    if has == 1 { "as exclusive or shared (1 permit)".to_owned() } else { format!("with {has} permits") }
 }
