@@ -2,7 +2,7 @@
 
 use tracing::{error, info, warn};
 
-use crate::frontend::Note;
+use crate::frontend::{Note, locks};
 use crate::limiter::Limiter;
 
 /// A client can cause many of each kind, also changes of the leader (`baton member transfer`). So the first of each minute
@@ -13,11 +13,13 @@ pub fn write(note: &Note, limiter: &mut Limiter) {
         Note::LeadsNoMore { .. } => "leads no more",
         Note::OutOfOrder { .. } => "out of order",
         Note::Expired { .. } => "expired",
-        Note::Forced { .. } => "forced",
+        Note::Locks(locks::Note::Forced { .. }) => "forced",
         Note::Space { low: true, .. } => "low space",
         Note::Space { low: false, .. } => "enough space",
         // The front end limits them.
         Note::Limit { .. } => return write_line(note, None),
+        #[allow(unreachable_patterns, reason = "the module of tests has no notes")]
+        _ => return,
     };
     if let Some(left_out) = limiter.event(kind) {
         write_line(note, left_out);
@@ -36,7 +38,7 @@ fn write_line(note: &Note, left_out: Option<u64>) {
             );
         }
         Note::Expired { session, label, host } => info!(%session, label, host, left_out, "a session expired"),
-        Note::Forced { lock, now, holders, by } => {
+        Note::Locks(locks::Note::Forced { lock, now, holders, by }) => {
             info!(?lock, now, holders, by = by.map(tracing::field::display), left_out, "a release was forced");
         }
         Note::Space { low: true, free_bytes } => {
@@ -49,5 +51,7 @@ fn write_line(note: &Note, left_out: Option<u64>) {
         Note::Limit { limit, message, from } => {
             warn!(limit, from = from.map(tracing::field::display), "a limit was reached: {message}");
         }
+        #[allow(unreachable_patterns, reason = "the module of tests has no notes")]
+        _ => {}
     }
 }

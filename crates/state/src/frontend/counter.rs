@@ -3,10 +3,9 @@
 use baton_types::counter as types;
 use baton_types::frames::{self, Refusal, ToClient};
 
-use super::Note;
 use super::limits::Denied;
 use super::modules::{Gate, Half};
-use super::words::{Invalid, refuse};
+use super::words::refuse;
 use crate::state::counter::{self, Answer, Command, Effect, Operation, VALUE_MAX};
 use crate::state::{Outcome, RequestNumber, SessionId, State};
 
@@ -19,6 +18,10 @@ pub struct Counter {
 /// The value before an operator reset the counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply(pub u64);
+
+/// There is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {}
 
 fn too_much() -> String {
     format!("the counter goes up to {VALUE_MAX}")
@@ -35,8 +38,9 @@ impl Half for Counter {
     type Command = Command;
     type Effect = Effect;
     type Reply = Reply;
+    type Note = Note;
 
-    fn operation(&self, _: RequestNumber, asked: types::Operation) -> Result<Operation, Invalid> {
+    fn operation(&self, _: RequestNumber, asked: types::Operation) -> Result<Operation, String> {
         Ok(match asked {
             types::Operation::Add(by) => Operation::Add(by),
             types::Operation::Read => Operation::Read,

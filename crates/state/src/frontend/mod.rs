@@ -3,9 +3,9 @@
 //!
 //! **How to drive it.** Report every event: a stream [opens](Frontend::stream_opens), [receives a
 //! frame](Frontend::hears), is [slow](Frontend::stream_slow) or [gone](Frontend::stream_gone); a call wants to
-//! [look](Frontend::look) or to [force](Frontend::force) a release; an entry [was applied](Frontend::applied);
-//! the node [learns whether it leads](Frontend::told); a proposal [was lost](Frontend::lost); a round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); a
-//! peer group [granted a lock](Frontend::admitted), or its waiters are [without hope](Frontend::hopeless).
+//! [look](Frontend::look), or wants a command of a module [applied](Frontend::call); an entry [was applied](Frontend::applied);
+//! the node [learns whether it leads](Frontend::told); a proposal [was lost](Frontend::lost); a round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); or
+//! the state [changed without an entry](Frontend::admitted).
 //! After each report, carry out all outputs of [`Frontend::poll`], in order, before the next report. Call
 //! [`Frontend::tick`] at [`Frontend::next_wake`].
 //!
@@ -38,21 +38,18 @@ pub mod words;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::ToClient;
 use baton_types::limits::ServerLimits;
 
 use crate::leases::Leases;
-use crate::state::locks::LockName;
 use crate::state::{Command, RequestNumber, SessionId};
 pub use held_back::HELD_BACK_MS;
 use held_back::HeldBack;
 pub use leadership::{LEAD_AGAIN_MS, Leadership};
 pub use limits::LIMIT_AGAIN_MS;
-pub use locks::HOPELESS_AGAIN_MS;
-pub use modules::{Modules, Reply};
+pub use modules::{Modules, Note, Reply};
 use rounds::Rounds;
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 pub use streams::{OPEN_WITHIN_MS, PARKED_BYTES_MAX, WINDOW};
@@ -141,53 +138,6 @@ pub enum Closing {
     /// The client broke a rule of the protocol.
     #[error("{0}")]
     Protocol(String),
-}
-
-/// An event for the operator's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    Leads {
-        term: u64,
-        /// Number of sessions in the state.
-        sessions: usize,
-    },
-    LeadsNoMore {
-        /// The term that has ended for this node.
-        term: u64,
-    },
-    /// An entry of this term was applied that is not the next proposal of this node. This is a fault of the server: no
-    /// client gets an answer for the entry, and the node begins to lead again.
-    OutOfOrder {
-        term: u64,
-    },
-    Expired {
-        session: SessionId,
-        label: String,
-        host: String,
-    },
-    /// An operator forced the release of a lock.
-    Forced {
-        lock: LockName,
-        /// True if the holders lost the lock at once.
-        now: bool,
-        /// Number of holders at that time.
-        holders: usize,
-        /// The address of the operator's client.
-        by: Option<SocketAddr>,
-    },
-    Space {
-        low: bool,
-        free_bytes: u64,
-    },
-    /// A limit refused a client. Noted at most once a minute per limit.
-    Limit {
-        /// The command-line flag that sets the limit, or a few words if no flag does.
-        limit: &'static str,
-        /// What is refused, as a sentence.
-        message: String,
-        /// The address of the client that the limit refused.
-        from: Option<SocketAddr>,
-    },
 }
 
 /// The role of this node, as far as it knows.

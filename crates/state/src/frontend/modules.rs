@@ -1,10 +1,11 @@
 //! The halves of the modules in the front end, and what passes each word to its module. The list of modules is in
 //! `baton_types::modules!`; their halves in the state are in `state::module`.
 
+use std::net::SocketAddr;
+
 use baton_types::frames::{self, Refusal, ToClient};
 use baton_types::limits::ServerLimits;
 
-use super::Note;
 use super::limits::Denied;
 use super::words::{self, Invalid};
 use crate::state::{Answer, Command, Effect, Operation, Outcome, RequestNumber, SessionId, State};
@@ -22,9 +23,11 @@ pub(super) trait Half: Default {
     type Effect;
     /// What a call of this module is answered.
     type Reply;
+    /// A line for the operator about a call.
+    type Note;
 
     /// The operation for the log. It must be the same when the request is repeated.
-    fn operation(&self, number: RequestNumber, asked: Self::Asked) -> Result<Self::Operation, Invalid>;
+    fn operation(&self, number: RequestNumber, asked: Self::Asked) -> Result<Self::Operation, String>;
 
     /// The memory that the operation takes while it is parked, beside its own size.
     fn bytes(asked: &Self::Asked) -> usize;
@@ -57,7 +60,7 @@ pub(super) trait Half: Default {
     fn done_by(command: &Self::Command) -> &'static str;
 
     /// A line for the operator about a call's command that was applied.
-    fn note(command: &Self::Command, outcome: &Outcome) -> Option<Note>;
+    fn note(command: &Self::Command, outcome: &Outcome) -> Option<Self::Note>;
 }
 
 /// What a module looks at before it admits a request.
@@ -84,6 +87,43 @@ macro_rules! modules {
             $($(#[$on])* pub(super) $module: super::$module::$Name,)*
         }
 
+        /// An event for the operator's log.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Note {
+            Leads {
+                term: u64,
+                /// Number of sessions in the state.
+                sessions: usize,
+            },
+            LeadsNoMore {
+                /// The term that has ended for this node.
+                term: u64,
+            },
+            /// An entry of this term was applied that is not the next proposal of this node. This is a fault of the server: no
+            /// client gets an answer for the entry, and the node begins to lead again.
+            OutOfOrder {
+                term: u64,
+            },
+            Expired {
+                session: SessionId,
+                label: String,
+                host: String,
+            },
+            Space {
+                low: bool,
+                free_bytes: u64,
+            },
+            /// A limit refused a client. Noted at most once a minute per limit.
+            Limit {
+                /// The command-line flag that sets the limit, or a few words if no flag does.
+                limit: &'static str,
+                /// What is refused, as a sentence.
+                message: String,
+                /// The address of the client that the limit refused.
+                from: Option<SocketAddr>,
+            },    $($(#[$on])* $Name(super::$module::Note),)*
+        }
+
         /// The answer to a call.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Reply {
@@ -101,7 +141,8 @@ macro_rules! modules {
                 match asked {
                     frames::Operation::Close => Ok(Operation::Close),
                     $($(#[$on])* frames::Operation::$Name(asked) => {
-                        Half::operation(&self.$module, number, asked).map(Operation::$Name)
+                        let operation = Half::operation(&self.$module, number, asked).map_err(Invalid::Operation)?;
+                        Ok(Operation::$Name(operation))
                     })*
                 }
             }
@@ -177,7 +218,9 @@ macro_rules! modules {
 
             pub(super) fn note(command: &Command, outcome: &Outcome) -> Option<Note> {
                 match command {
-                    $($(#[$on])* Command::$Name(command) => <super::$module::$Name as Half>::note(command, outcome),)*
+                    $($(#[$on])* Command::$Name(command) => {
+                        <super::$module::$Name as Half>::note(command, outcome).map(Note::$Name)
+                    })*
                     Command::Sessions(_) | Command::Request(_) | Command::Cluster(_) => None,
                 }
             }

@@ -6,15 +6,16 @@ use sha2::{Digest, Sha256};
 
 use super::modules::Modules;
 use crate::state::sessions::{self, EndReason, limits};
-use crate::state::{Caller, Request, SessionId, locks};
+use crate::state::{Caller, Request, SessionId};
 
 /// Why a client's frame cannot become a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
     #[error(transparent)]
     Session(#[from] sessions::limits::Invalid),
-    #[error(transparent)]
-    Lock(#[from] locks::limits::Invalid),
+    /// Its module says why.
+    #[error("{0}")]
+    Operation(String),
 }
 
 /// The log keeps only the hash of a secret.

@@ -7,8 +7,8 @@
 //!
 //! - `locks`: claims, queues, fences.
 //!
-//! **Architecture invariant: no code names a module, except the module itself and the list of modules**
-//! (`baton_types::modules!`). What reads the state for people (listings) is a part of the module.
+//! **Architecture invariant: what applies commands, keeps records and runs timers names no module**; the list of modules does
+//! (`baton_types::modules!`). What reads the state for people is a part of the module.
 //!
 //! What holds for all parts:
 //!
@@ -41,8 +41,6 @@ mod turn;
 mod views;
 mod words;
 
-use std::num::NonZeroU64;
-
 pub use change::{Change, Outcome};
 pub use ids::{OwnerId, RequestNumber, SessionId};
 pub use locks::{HolderView, LockView, Standing, WaiterView};
@@ -51,7 +49,7 @@ pub use views::{Counts, PendingTimers, SessionView};
 pub use words::{Caller, Entry, Principal, Request};
 
 use cluster::{Cluster, Consequence};
-use locks::{Grants, LockName, Locks};
+use locks::Grants;
 use module::Beside;
 use modules::Modules;
 use sessions::{Arrival, EndReason, Refusal, Sessions};
@@ -110,41 +108,6 @@ impl State {
             Command::Cluster(command) => apply_to_cluster(&mut turn, modules, cluster, command),
             of_module => modules.apply(&mut turn, of_module),
         }
-    }
-
-    /// For [`Grants::ByGroup`]: grants the lock to its first waiter, with this fence of the group's algorithm. Does nothing if
-    /// no claim waits, or if the lock is held or closed. `index` and `now_ms` are as in [`State::apply`].
-    pub fn admit(&mut self, index: u64, now_ms: u64, lock: &LockName, fence: NonZeroU64) -> Outcome {
-        self.outside(index, now_ms, |locks, turn| locks.admit(turn, lock, fence))
-    }
-
-    /// For [`Grants::ByGroup`]: refuses the first waiter of the lock, because the group cannot take its request now. `why` is a
-    /// sentence for people. Does nothing if no claim waits.
-    pub fn deny(&mut self, index: u64, now_ms: u64, lock: &LockName, why: String) -> Outcome {
-        self.outside(index, now_ms, |locks, turn| locks.deny(turn, lock, why))
-    }
-
-    /// For [`Grants::ByGroup`]: refuses this acquire, as [`State::deny`]. Does nothing if it does not wait.
-    pub fn deny_one(
-        &mut self,
-        index: u64,
-        now_ms: u64,
-        session: SessionId,
-        number: RequestNumber,
-        why: String,
-    ) -> Outcome {
-        self.outside(index, now_ms, |locks, turn| locks.deny_one(turn, session, number, why))
-    }
-
-    /// Changes the locks without a command.
-    fn outside(&mut self, index: u64, now_ms: u64, change: impl FnOnce(&mut Locks, &mut Turn<'_>)) -> Outcome {
-        self.now_ms = self.now_ms.max(now_ms);
-        let State { now_ms, revision, sessions, modules, .. } = self;
-        let mut outcome = Outcome::default();
-        let (now_ms, grants, outcome_of) = (*now_ms, Grants::ByGroup, &mut outcome);
-        let mut turn = Turn { index, now_ms, grants, revision, raised: false, sessions, outcome: outcome_of };
-        change(&mut modules.locks, &mut turn);
-        outcome
     }
 
     /// The same state without the secret of the cluster, for a copy that leaves the cluster.

@@ -1,6 +1,7 @@
 //! Forced releases: a call for one command, whose answer names the holders.
 
-use super::super::{CallId, Frontend, Note};
+use super::super::{CallId, Frontend};
+use super::Note;
 use crate::state::locks::{Command, Effect, LockName};
 use crate::state::{self, Caller, Outcome};
 

@@ -8,6 +8,7 @@ pub mod words;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::net::SocketAddr;
 
 use baton_types::frames::{self, ToClient};
 use baton_types::locks as types;
@@ -15,10 +16,9 @@ use baton_types::views::Holder;
 
 pub use hopeless::HOPELESS_AGAIN_MS;
 
+use super::Frontend;
 use super::limits::Denied;
 use super::modules::{Gate, Half};
-use super::words::Invalid;
-use super::{Frontend, Note};
 use crate::state::locks::{self, Acquire, LockName, Operation};
 use crate::state::{Outcome, RequestNumber, SessionId, State};
 
@@ -27,6 +27,21 @@ use crate::state::{Outcome, RequestNumber, SessionId, State};
 pub enum Reply {
     /// The release was forced. Lists the holders that were told to release the lock, or lost it at once.
     Forced(Vec<Holder>),
+}
+
+/// A line for the operator about locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// An operator forced the release of a lock.
+    Forced {
+        lock: LockName,
+        /// True if the holders lost the lock at once.
+        now: bool,
+        /// Number of holders at that time.
+        holders: usize,
+        /// The address of the operator's client.
+        by: Option<SocketAddr>,
+    },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -64,14 +79,15 @@ impl Half for Locks {
     type Command = locks::Command;
     type Effect = locks::Effect;
     type Reply = Reply;
+    type Note = Note;
 
     /// A try waits a little, if the state cannot tell at once whether a lock is free.
-    fn operation(&self, number: RequestNumber, mut asked: types::Operation) -> Result<Operation, Invalid> {
+    fn operation(&self, number: RequestNumber, mut asked: types::Operation) -> Result<Operation, String> {
         if let (Some(try_ms), types::Operation::Acquire(acquire)) = (self.try_ms, &mut asked) {
             acquire.timeout_ms = acquire.timeout_ms.map(|timeout_ms| if timeout_ms == 0 { try_ms } else { timeout_ms });
         }
         let operation = words::operation(asked);
-        operation.check(number)?;
+        operation.check(number).map_err(|invalid| invalid.to_string())?;
         Ok(operation)
     }
 

@@ -4,9 +4,8 @@ use baton_types::frames::{self, Refusal, Refused};
 use baton_types::locks::{self as types, CancelOutcome, Mode};
 use baton_types::views::Holder;
 
-use crate::frontend::words::Invalid;
 use crate::state::OwnerId;
-use crate::state::locks::{self, LockName};
+use crate::state::locks::{self, LockName, limits};
 
 pub(super) fn operation(operation: types::Operation) -> locks::Operation {
     match operation {
@@ -27,8 +26,8 @@ fn acquire(acquire: types::Acquire) -> locks::Acquire {
     locks::Acquire { parent: parent.map(OwnerId), timeout_ms, lock_delay_ms, ..one }
 }
 
-pub fn name(bytes: &[u8]) -> Result<LockName, Invalid> {
-    locks::limits::check_name(bytes)?;
+pub fn name(bytes: &[u8]) -> Result<LockName, limits::Invalid> {
+    limits::check_name(bytes)?;
     Ok(LockName::from(bytes))
 }
 

@@ -193,7 +193,10 @@ fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
     let (revoked, reply) = match &said[2..] {
         [reply, revoked, note] => {
             let lock = b"a"[..].into();
-            assert_eq!(*note, Output::Note(Note::Forced { lock, now: false, holders: 1, by: from }));
+            assert_eq!(
+                *note,
+                Output::Note(Note::Locks(locks::Note::Forced { lock, now: false, holders: 1, by: from }))
+            );
             (revoked.clone(), reply.clone())
         }
         other => panic!("{other:?}"),
