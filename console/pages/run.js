@@ -8,7 +8,7 @@ import {explained} from '../lib/tooltip.js';
 import {createControls, refusal} from '../run/controls.js';
 import {createMoment} from '../run/moment.js';
 import {facts, headline, reportOf} from '../run/report.js';
-import {besides, groupOf, promisedBy} from '../run/spec.js';
+import {besides, groupOf, inVariant, promisedBy} from '../run/spec.js';
 
 const FIRST = {algorithm: 'ricart-agrawala', n: 3, entries: 9};
 
@@ -54,7 +54,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
     fill(title, story ? story.title : state.spec.algorithm, !story && algorithm?.broken && el('span', {class: 'tag bad'}, 'broken on purpose'));
     setTitle(story ? story.title : state.spec.algorithm);
     fill(intro, el('p', {class: 'lead'}, explained(story ? story.story.trim() : sentence(algorithm?.summary))));
-    fill(assumed, algorithm && [story && [el('b', {}, algorithm.name), '. '], facts(algorithm), ' ', el('a', {href: address('algorithm', [algorithm.name])}, `About ${algorithm.name}`)]);
+    fill(assumed, algorithm && [story && [el('b', {}, algorithm.name), '. '], facts(inVariant(algorithm, state.spec.variant)), ' ', el('a', {href: address('algorithm', [algorithm.name])}, `About ${algorithm.name}`)]);
   }
 
   function note() {
@@ -100,7 +100,7 @@ export function mount(root, {query, about}, {api, replace, setTitle}) {
 
   function show(specs, runs, others, tags) {
     const side = el('aside', {'aria-label': 'The chosen moment'});
-    const pairs = runs.map((run, at) => ({run, spec: specs[at], element: el('div', {}), algorithm: algorithms.get(specs[at].algorithm), name: [specs[at].algorithm, tags[at]?.[1]].filter(Boolean).join(', ')}));
+    const pairs = runs.map((run, at) => ({run, spec: specs[at], element: el('div', {}), algorithm: inVariant(algorithms.get(specs[at].algorithm), specs[at].variant), name: [specs[at].algorithm, tags[at]?.[1]].filter(Boolean).join(', ')}));
     const titled = (at) => [specs[at].algorithm, el('span', {class: `tag ${tags[at][0]}`}, tags[at][1])];
     const beside = besideBox(others);
     fill(result,

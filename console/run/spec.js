@@ -53,7 +53,8 @@ export function counterparts(algorithm, algorithms) {
  * the other run, and `tags` tell the two runs apart: `[tone, word]`, first that of this run.
  */
 export function besides(spec, algorithm, algorithms) {
-  const word = ({broken}) => (broken ? ['bad', 'broken'] : ['good', 'cured']);
+  // About the algorithms, not about the runs: a run without the mistake may still break a promise, if messages are lost.
+  const word = ({broken}) => (broken ? ['bad', 'with the mistake'] : ['', 'without the mistake']);
   const others = counterparts(algorithm, algorithms).map((other) => ({
     value: other.name, text: `${other.name} (${word(other)[1]})`, spec: withAlgorithm(spec, other), tags: [word(algorithm), word(other)],
   }));
@@ -64,6 +65,13 @@ export function besides(spec, algorithm, algorithms) {
   // Most algorithms assume a detector. Without it they run only if that is ignored.
   const [text, other] = isOff ? ['the detector on', rest] : ['the detector off', {...spec, 'no-detector': true, 'ignore-assumptions': true}];
   return [...others, {value: 'detector', text, spec: other, tags: isOff ? [off, on] : [on, off]}];
+}
+
+/** The algorithm with what it assumes and promises in a variant such as `quorum+views`. */
+export function inVariant(algorithm, variant) {
+  const names = (variant ?? '').split('+');
+  const asked = algorithm?.variants?.find(({name, facts}) => facts && names.includes(name));
+  return asked ? {...algorithm, ...asked.facts} : algorithm;
 }
 
 /** What a run is judged by: the promises of the algorithm, or of the healthy one if it is broken on purpose. */

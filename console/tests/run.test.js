@@ -8,7 +8,7 @@ import {parse} from '../lib/route.js';
 import {halves, write} from '../run/faults.js';
 import {pausedAt} from '../run/shape.js';
 import {signsOf} from '../run/signs.js';
-import {applies, besides, counterparts, fromForm, groupOf, groupOfSource, withAlgorithm} from '../run/spec.js';
+import {applies, besides, counterparts, fromForm, groupOf, groupOfSource, inVariant, withAlgorithm} from '../run/spec.js';
 import {readRefusal} from '../run/controls.js';
 import {agreement, costs, judged, promises} from '../run/verdict.js';
 
@@ -22,6 +22,14 @@ test('options without a meaning for the family are left out', () => {
   assert.deepEqual(fromForm(values, 'election'), {algorithm: 'bully', faults: ['crash 1 @ 5']});
   assert.deepEqual(fromForm({...values, faults: ['random']}, 'election'), {algorithm: 'bully', load: 'solo', faults: ['random']});
   assert.ok(applies('entries', 'detector') && !applies('entries', 'detector', true));
+});
+
+test('a variant may assume and promise something else', () => {
+  const views = {name: 'views', facts: {assumes: ['the source never crashes'], promises: ['safety']}};
+  const algorithm = {name: 'a', assumes: ['no crash'], promises: ['safety', 'order'], variants: [{name: 'parked'}, views]};
+  assert.deepEqual(inVariant(algorithm, 'parked+views').promises, ['safety']);
+  assert.deepEqual(inVariant(algorithm, 'parked').promises, ['safety', 'order']);
+  assert.deepEqual(inVariant(algorithm, undefined).assumes, ['no crash']);
 });
 
 test('a run beside another keeps all but the algorithm and what it does not know', () => {
@@ -40,7 +48,7 @@ test('a run may stand beside its cure, and beside itself with the detector on or
   const all = [healthy, broken, {name: 'd', family: 'detector', cured: null, broken: null, variants: []}];
   const spec = {algorithm: 'a-1', n: 3, faults: ['crash 1 @ 5']};
   assert.deepEqual(besides(spec, broken, all), [
-    {value: 'a', text: 'a (cured)', spec: {...spec, algorithm: 'a'}, tags: [['bad', 'broken'], ['good', 'cured']]},
+    {value: 'a', text: 'a (without the mistake)', spec: {...spec, algorithm: 'a'}, tags: [['bad', 'with the mistake'], ['', 'without the mistake']]},
     {value: 'detector', text: 'the detector off', spec: {...spec, 'no-detector': true, 'ignore-assumptions': true}, tags: [['', 'detector on'], ['', 'detector off']]},
   ]);
   const [back] = besides({algorithm: 'a', 'no-detector': true}, healthy, [healthy]);

@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 use baton_client::Local;
+use baton_types::locks::Mode;
 use baton_types::name::Quoted;
+use baton_types::views::Lock;
 
 use crate::elsewhere::Unheld;
 use crate::output::{Failure, Outcome, VIOLATED, narrow_table, print, print_json, shown};
 use crate::service_args::{NameArgs, ReadArgs, ServerArgs, block_on, no_server, tell_age};
-use crate::view::{Aged, Lock, ago, duration, lease};
+use crate::view::{Aged, ago, duration, lease, place};
 
 /// Show one lock: its holders, its waiters and its history
 ///
@@ -45,7 +47,7 @@ pub fn run(args: &Args) -> Outcome {
         let unheld = if is_held { Unheld::Free } else { Unheld::of(&client).await? };
         Ok((lock, unheld))
     })?;
-    let Some(lock) = lock.map(Lock::from).map(|lock| if local { lock.local() } else { lock }) else {
+    let Some(lock) = lock.map(|lock| if local { lock.without_leases() } else { lock }) else {
         let message = match unheld {
             Unheld::Elsewhere(elsewhere) => format!("the lock {} is {elsewhere}", Quoted(&name)),
             Unheld::Free | Unheld::Closed { .. } => {
@@ -68,8 +70,12 @@ pub fn run(args: &Args) -> Outcome {
 fn to_text(name: &[u8], lock: &Lock, unheld: &Unheld) -> String {
     // While a lock-delay keeps a lock closed at a member, no client of another member has it.
     let unheld = if lock.lock_delay_ms == 0 { unheld } else { &Unheld::Free };
-    let mut text = format!("lock {}: {}", Quoted(name), lock.mode.map_or_else(|| unheld.to_string(), str::to_owned));
-    if lock.mode == Some("permit") {
+    let mut text = format!(
+        "lock {}: {}",
+        Quoted(name),
+        lock.mode.map_or_else(|| unheld.to_string(), |mode| mode.word().to_owned())
+    );
+    if matches!(lock.mode, Some(Mode::Permit { .. })) {
         text += &format!(", {} of {}", lock.holders.len(), lock.permits);
     }
     if lock.lock_delay_ms > 0 {
@@ -84,17 +90,23 @@ fn to_text(name: &[u8], lock: &Lock, unheld: &Unheld) -> String {
     };
     let holders = lock.holders.iter().map(|holder| {
         let (held, lease) = (ago(holder.since_ms), lease(holder.deadline_in_ms));
-        vec![shown(&holder.label), shown(&holder.place()), holder.fence.to_string(), held, lease]
+        vec![shown(&holder.label), shown(&place(&holder.host, holder.pid)), holder.fence.to_string(), held, lease]
     });
     section("holders", &["LABEL", "PROCESS", "FENCE", "HELD FOR", "LEASE"], holders.collect());
     let waiters = lock.waiters.iter().map(|waiter| {
         let waiting = duration(waiter.waiting_ms);
-        vec![waiter.position.to_string(), shown(&waiter.label), waiter.mode.to_owned(), waiting]
+        vec![waiter.position.to_string(), shown(&waiter.label), waiter.mode.word().to_owned(), waiting]
     });
     section("waiters", &["PLACE", "LABEL", "MODE", "WAITING FOR"], waiters.collect());
     let history = lock.history.iter().map(|past| {
         let held = duration(past.to_ms.saturating_sub(past.from_ms));
-        vec![shown(&past.label), past.fence.to_string(), held, format!("{} ago", ago(past.to_ms)), past.ended.into()]
+        vec![
+            shown(&past.label),
+            past.fence.to_string(),
+            held,
+            format!("{} ago", ago(past.to_ms)),
+            past.ended.word().to_owned(),
+        ]
     });
     section("history", &["LABEL", "FENCE", "HELD FOR", "UNTIL", "ENDED"], history.collect());
     text
@@ -105,16 +117,7 @@ mod tests {
     use super::*;
 
     fn unheld(lock_delay_ms: u64) -> Lock {
-        Lock {
-            name: "g2".into(),
-            escaped: false,
-            mode: None,
-            permits: 0,
-            holders: Vec::new(),
-            waiters: Vec::new(),
-            history: Vec::new(),
-            lock_delay_ms,
-        }
+        Lock { name: "g2".into(), lock_delay_ms, ..Lock::default() }
     }
 
     #[test]

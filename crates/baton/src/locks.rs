@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use baton_client::{Client, ListLocks};
+use baton_types::locks::Mode;
+use baton_types::name;
+use baton_types::views::{Holder, Lock};
 
 use crate::elsewhere::Unheld;
 use crate::output::{Failure, Outcome, narrow_table, print, print_while_read, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age, typed_bytes};
-use crate::view::{Aged, Holder, Lock, ago, duration, lease, or_dash};
+use crate::view::{Aged, ago, duration, lease, or_dash, place};
 
 /// List the locks with their holders and the number of waiters
 ///
@@ -62,10 +65,10 @@ async fn print_array(listing: &mut ListLocks, local: bool) -> Result<(), Failure
     let mut separator = '[';
     while let Some(locks) = listing.next().await.map_err(no_server)? {
         let mut text = String::new();
-        for lock in locks.into_iter().map(Lock::from) {
+        for lock in locks {
             text.push(separator);
             let json = match local {
-                true => serde_json::to_string(&Aged::new(lock.local(), listing.age())),
+                true => serde_json::to_string(&Aged::new(lock.without_leases(), listing.age())),
                 false => serde_json::to_string(&lock),
             };
             text += &json.map_err(Failure::bad_input)?;
@@ -93,8 +96,8 @@ async fn print_table(client: &Client, listing: &mut ListLocks, local: bool) -> R
             });
         }
         let unheld = unheld.as_deref().unwrap_or_default();
-        let locks = locks.into_iter().map(Lock::from);
-        locks.for_each(|lock| rows.extend(to_rows(&if local { lock.local() } else { lock }, unheld)));
+        let shown = |lock: Lock| if local { lock.without_leases() } else { lock };
+        locks.into_iter().for_each(|lock| rows.extend(to_rows(&shown(lock), unheld)));
     }
     print(&narrow_table(&rows))
 }
@@ -105,7 +108,7 @@ fn closed_for(left_ms: u64) -> String {
 
 /// One row for each holder, or one row if there is no holder. `unheld` stands for the holder of an open lock without one.
 fn to_rows(lock: &Lock, unheld: &str) -> Vec<Vec<String>> {
-    let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
+    let mut first = vec![shown(&name::shown(&lock.name).0), or_dash(lock.mode.map(Mode::word))];
     let waiters = lock.waiters.len().to_string();
     if lock.holders.is_empty() {
         // The brackets tell it from the label of a holder.
@@ -121,7 +124,7 @@ fn to_rows(lock: &Lock, unheld: &str) -> Vec<Vec<String>> {
         let mut row = if index == 0 { std::mem::take(&mut first) } else { vec![String::new(); 2] };
         row.extend([
             shown(&holder.label),
-            shown(&holder.place()),
+            shown(&place(&holder.host, holder.pid)),
             holder.fence.to_string(),
             ago(holder.since_ms),
             lease(holder.deadline_in_ms),
@@ -139,9 +142,7 @@ mod tests {
     #[test]
     fn a_lock_that_nobody_holds_is_free_or_closed_for_a_while() {
         let holder = |lock_delay_ms| {
-            let (name, mode) = ("a".to_owned(), None);
-            let (holders, waiters, history) = (Vec::new(), Vec::new(), Vec::new());
-            let lock = Lock { name, escaped: false, mode, permits: 0, holders, waiters, history, lock_delay_ms };
+            let lock = Lock { name: b"a".to_vec(), lock_delay_ms, ..Lock::default() };
             to_rows(&lock, "(free)")[0][2].clone()
         };
         assert_eq!((holder(0).as_str(), holder(2_000).as_str()), ("(free)", "(closed for 2.0 s)"));

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use baton_client::{CallError, CallRefusal, Changed, ConnectError, MemberUpdate};
+use baton_types::views::Cluster;
 use clap::Subcommand;
 use serde::Serialize;
 
 use crate::cluster::answer::answer;
-use crate::cluster::view::{Cluster, whole};
+use crate::cluster::view::{records, whole};
 use crate::node_args::{address, name};
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown};
 use crate::service_args::{ServerArgs, block_on, no_server};
@@ -127,7 +128,7 @@ impl Command {
             }
         };
         let Changed { cluster, already } = changed.map_err(failed)?;
-        Ok(Answer { cluster: cluster.into(), already })
+        Ok(Answer { cluster, already })
     }
 
     /// The table, or one sentence about the change.
@@ -137,7 +138,7 @@ impl Command {
         }
         let voters = cluster.voters();
         match self {
-            Command::List => cluster.records(),
+            Command::List => records(cluster),
             Command::Add { name } => {
                 format!("{name} learns the data; when it has all of it, make it a voter: baton member promote {name}\n")
             }

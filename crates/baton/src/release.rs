@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use baton_types::name::{self, Quoted};
+use baton_types::views::Holder;
 use serde_json::json;
 
 use crate::elsewhere::Unheld;
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown};
 use crate::service_args::{NameArgs, ServerArgs, block_on, no_server};
-use crate::view::Holder;
+use crate::view::place;
 
 /// Take a lock from its holders
 ///
@@ -55,7 +56,6 @@ pub fn run(args: &Args) -> Outcome {
         let elsewhere = if let Unheld::Elsewhere(elsewhere) = unheld { Some(elsewhere) } else { None };
         Ok((elsewhere, holders))
     })?;
-    let holders: Vec<Holder> = holders.into_iter().map(Holder::from).collect();
     if args.json {
         let (name, escaped) = name::shown(&name);
         let mut released = json!({ "name": name, "now": args.now, "holders": holders });
@@ -82,7 +82,7 @@ fn to_text(name: &[u8], now: bool, holders: &[Holder]) -> String {
         return format!("the lock {} has no holder{delay}\n", Quoted(name));
     }
     let line = |holder: &Holder| {
-        let (label, place, fence) = (shown(&holder.label), shown(&holder.place()), holder.fence);
+        let (label, place, fence) = (shown(&holder.label), shown(&place(&holder.host, holder.pid)), holder.fence);
         match now {
             true => format!("taken from {label} at {place}, fence {fence}; that holder may still be at work\n"),
             false => format!("told {label} at {place}, fence {fence}, to stop\n"),
@@ -94,13 +94,12 @@ fn to_text(name: &[u8], now: bool, holders: &[Holder]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_types::views;
 
     /// Any client can choose its label and host freely.
     #[test]
     fn no_control_character_of_a_holder_reaches_the_terminal() {
         let (label, host) = ("job\x1b[2J".to_owned(), "here\r".to_owned());
-        let holder = Holder::from(views::Holder { label, host, ..views::Holder::default() });
+        let holder = Holder { label, host, ..Holder::default() };
         for now in [false, true] {
             let text = to_text(b"a", now, std::slice::from_ref(&holder));
             assert_eq!(text.chars().filter(|char| char.is_control()).collect::<String>(), "\n", "{text:?}");

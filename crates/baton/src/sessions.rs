@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use baton_client::Local;
+use baton_types::name;
+use baton_types::views::Session;
 
 use crate::output::{Outcome, narrow_table, print, print_json, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age};
-use crate::view::{Aged, Session, duration, lease, place};
+use crate::view::{Aged, duration, id, lease, place};
 
 /// List the sessions with the locks that they hold and wait for
 ///
@@ -32,8 +34,8 @@ pub fn run(args: &Args) -> Outcome {
         };
         sessions.map_err(no_server)
     })?;
-    let sessions = value.into_iter().map(Session::from);
-    let sessions: Vec<Session> = sessions.map(|session| if local { session.local() } else { session }).collect();
+    let shown = |session: Session| if local { session.without_leases() } else { session };
+    let sessions: Vec<Session> = value.into_iter().map(shown).collect();
     match (args.json, local) {
         (true, true) => print_json(&sessions.iter().map(|session| Aged::new(session, age)).collect::<Vec<_>>())?,
         (true, false) => print_json(&sessions)?,
@@ -46,9 +48,9 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// The first names, and the number of the others.
-fn names(names: &[String]) -> String {
+fn names(names: &[Vec<u8>]) -> String {
     const SHOWN_MAX: usize = 3;
-    let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| shown(name)).collect();
+    let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| shown(&name::shown(name).0)).collect();
     match names.len().saturating_sub(SHOWN_MAX) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
@@ -60,7 +62,7 @@ fn to_text(sessions: &[Session]) -> String {
         vec![["SESSION", "LABEL", "PROCESS", "TTL", "LEASE", "HOLDS", "WAITS FOR"].map(String::from).to_vec()];
     rows.extend(sessions.iter().map(|session| {
         vec![
-            session.id.clone(),
+            id(session.id),
             shown(&session.label),
             shown(&place(&session.host, session.pid)),
             duration(session.ttl_ms),
@@ -79,7 +81,7 @@ mod tests {
     #[test]
     fn of_many_locks_the_first_are_named_and_the_others_counted() {
         let told = |count: usize| {
-            names(&["a", "b", "c", "d", "e"][..count].iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+            names(&["a", "b", "c", "d", "e"][..count].iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>())
         };
         assert_eq!([0, 1, 3, 4, 5].map(told), ["", "a", "a, b, c", "a, b, c and 1 more", "a, b, c and 2 more"]);
     }

@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use baton_types::views::{Cluster, Group, Peer, Status};
+
 use crate::cluster::answer::answer;
 use crate::cluster::check::check;
-use crate::cluster::view::{Cluster, role, whole};
+use crate::cluster::view::{role, states, whole};
 use crate::output::{Failure, Outcome, VIOLATED, folded, print, print_json, shown, table};
 use crate::service_args::{ServerArgs, block_on};
-use crate::view::{Group, Peer, Status, duration, size};
+use crate::view::{duration, size};
 
 /// Show the server's role, log, counts and free space
 ///
@@ -45,13 +47,12 @@ pub fn run(args: &Args) -> Outcome {
             args.server.client()?;
             ask().await.map_err(|failure| unwell(failure.message))
         })?;
-        let status = Status::from(status);
         if args.json {
             print_json(&status)?
         }
         return check(&status).map(|()| ExitCode::SUCCESS).map_err(unwell);
     }
-    let status = Status::from(block_on(ask())?);
+    let status = block_on(ask())?;
     if args.json {
         print_json(&status)?
     } else {
@@ -67,30 +68,32 @@ fn to_text(status: &Status) -> String {
         row("sessions", status.sessions.to_string()),
         row("waiters", status.waiters.to_string()),
     ];
-    let cluster = status.cluster_id.iter().map(|id| row("cluster", id.clone())).collect::<Vec<_>>();
+    let cluster = status.cluster_id.iter().map(|id| row("cluster", id.to_string())).collect::<Vec<_>>();
     let end = [row("up for", duration(status.uptime_ms)), row("version", status.version.clone())];
     let Some(group) = &status.group else {
         let node = [
-            row("node", format!("{}, {}", name(status), role(&status.role, status.confirmed != Some(false)))),
+            row("node", format!("{}, {}", name(status), role(&status.role, status.confirmed() != Some(false)))),
             row("term", status.term.to_string()),
             row("log", format!("{} committed, {} applied", status.commit, status.applied)),
         ];
         let closed = |ms| {
             format!("none for another {}: the cluster began anew, and leases of before may still run", duration(ms))
         };
-        let closed = status.closed_ms.map(|ms| row("grants", closed(ms))).into_iter().collect::<Vec<_>>();
-        let max_ttl = status.max_ttl_ms.map(|ms| row("max TTL", duration(ms))).into_iter().collect::<Vec<_>>();
+        let known = |ms: u64| Some(ms).filter(|ms| *ms > 0).into_iter();
+        let closed = known(status.closed_ms).map(|ms| row("grants", closed(ms))).collect::<Vec<_>>();
+        let max_ttl = known(status.max_ttl_ms).map(|ms| row("max TTL", duration(ms))).collect::<Vec<_>>();
         let own = table(
             &[&node[..], &cluster, &closed, &max_ttl, &counts, &[row("free space", free_space(status))], &end].concat(),
         );
         // A node that is alone and leads has nothing to add.
         let is_worth_it = |cluster: &&Cluster| {
-            cluster.members.len() > 1 || cluster.no_leader.is_some() || !cluster.joining.is_empty()
+            cluster.members.len() > 1 || !cluster.no_leader.is_empty() || !cluster.joining.is_empty()
         };
         let members =
-            status.cluster.as_ref().filter(is_worth_it).map(|cluster| format!("\n{}", cluster.states(status.node)));
-        let remark = status.address_remark.as_ref().map(|remark| format!("\n{}", folded(&whole(remark))));
-        return own + &members.unwrap_or_default() + &remark.unwrap_or_default();
+            status.cluster.as_ref().filter(is_worth_it).map(|cluster| format!("\n{}", states(cluster, status.node)));
+        let remark = &status.address_remark;
+        let remark = if remark.is_empty() { String::new() } else { format!("\n{}", folded(&whole(remark))) };
+        return own + &members.unwrap_or_default() + &remark;
     };
     let serves = if group.serves { "" } else { "; does not serve" };
     let variant = if group.variant.is_empty() { String::new() } else { format!(", {}", shown(&group.variant)) };
@@ -98,7 +101,8 @@ fn to_text(status: &Status) -> String {
         row("member", format!("{}, of {} members{serves}", group.member, group.members)),
         row("algorithm", format!("{}{variant}", shown(&group.algorithm))),
     ];
-    let names = group.names.zip(group.names_max).map(|(names, max)| row("names", format!("{names} of {max}")));
+    let names =
+        Some(group.names_max).filter(|max| *max > 0).map(|max| row("names", format!("{} of {max}", group.names)));
     let own = member.into_iter().chain(cluster).chain(counts).chain(names).chain(end).collect::<Vec<_>>();
     format!("{}\n{}", table(&own), table(&peers(group)))
 }
@@ -107,7 +111,7 @@ fn to_text(status: &Status) -> String {
 fn name(status: &Status) -> String {
     let members = status.cluster.iter().flat_map(|cluster| &cluster.members);
     let listed = members.filter(|member| member.id == status.node).map(|member| &member.name);
-    match status.name.iter().chain(listed).find(|name| !name.is_empty()) {
+    match [&status.name].into_iter().chain(listed).find(|name| !name.is_empty()) {
         Some(name) => format!("{} (id {})", shown(name), status.node),
         None => status.node.to_string(),
     }
@@ -137,7 +141,7 @@ mod tests {
     #[test]
     fn the_text_tells_how_much_space_is_free() {
         let line = |free_bytes, low_space| {
-            let status = Status::from(views::Status { free_bytes, low_space, ..views::Status::default() });
+            let status = views::Status { free_bytes, low_space, ..views::Status::default() };
             let text = to_text(&status);
             text.lines().find_map(|line| line.strip_prefix("free space  ")).map(String::from)
         };
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_began_anew_says_how_long_it_grants_nothing() {
-        let text = |closed_ms| to_text(&Status::from(views::Status { closed_ms, ..views::Status::default() }));
+        let text = |closed_ms| to_text(&views::Status { closed_ms, ..views::Status::default() });
         assert!(!text(0).contains("grants"));
         let told =
             "grants      none for another 1 min 30 s: the cluster began anew, and leases of before may still run";
@@ -160,7 +164,7 @@ mod tests {
         let member = |id| views::Member { id, role: "leader".into(), ..views::Member::default() };
         let text = |members: Vec<views::Member>, no_leader: &str| {
             let cluster = Some(views::Cluster { members, no_leader: no_leader.into(), ..views::Cluster::default() });
-            to_text(&Status::from(views::Status { node: 1, cluster, ..views::Status::default() }))
+            to_text(&views::Status { node: 1, cluster, ..views::Status::default() })
         };
         assert!(!text(vec![member(1)], "").contains("LAST HEARD"));
         assert!(text(vec![member(1), member(2)], "").contains("LONGEST SYNC\n*        1   -"));
@@ -168,7 +172,7 @@ mod tests {
         let named = views::Member { name: "a".into(), ..member(1) };
         assert!(text(vec![named, member(2)], "").starts_with("node        a (id 1),"));
         let waits = views::Status { node: 1, name: "b".into(), role: "waiting".into(), ..views::Status::default() };
-        assert!(to_text(&Status::from(waits)).starts_with("node        b (id 1), waiting\n"));
+        assert!(to_text(&waits).starts_with("node        b (id 1), waiting\n"));
     }
 
     #[test]
@@ -196,7 +200,7 @@ member  connected  last heard     not acknowledged
 ";
         let older = views::Group { names: 0, names_max: 0, ..status.group.clone().unwrap() };
         let older = views::Status { group: Some(older), ..status.clone() };
-        assert_eq!(to_text(&Status::from(status)), expected);
-        assert_eq!(to_text(&Status::from(older)), expected.replace("names      12 of 65536\n", ""));
+        assert_eq!(to_text(&status), expected);
+        assert_eq!(to_text(&older), expected.replace("names      12 of 65536\n", ""));
     }
 }

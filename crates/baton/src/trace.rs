@@ -131,7 +131,7 @@ fn run_merge(args: &MergeArgs) -> Outcome {
 fn write_trace(header: &Header, records: &[Record], sink: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer::new(sink, header)?;
     for record in records {
-        writer.write_for(record.t, record.p, record.resource.as_deref(), &record.event)?;
+        writer.write(record)?;
     }
     writer.flush()
 }

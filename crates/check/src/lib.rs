@@ -18,6 +18,19 @@
 //! and properties of their families, and `faults` adds faults. `liveness` looks for a client that waits for ever in a
 //! run that never ends; if clients request for ever, `normal` makes the states finitely many. `after` starts a
 //! check after a list of actions. `recount` repeats the path to a violation, and `story` describes it.
+//!
+//! # Decisions
+//!
+//! - The checker numbers local states and messages, so that a global state is a few integers. It keeps only
+//!   fingerprints of them.
+//! - A protocol may name its counters (`counters`). Then the checker shifts each family of counters to its smallest
+//!   value. This is exact as long as the protocol only compares them and adds 1.
+//! - The checker does not use symmetry: ids break ties, so symmetry would be sound for almost no algorithm.
+//! - The checker's detectors are perfect by default: every live process is told of a crash before the crashed process
+//!   may come back. In elections a deadline is a suspicion too, so a wrong suspicion may be a timer that fires too
+//!   early.
+//! - When the checker checks detectors, the clock stands still and the times that they remember move into the past
+//!   (`recede`). So the number of states is finite.
 
 mod after;
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl Trace {
     pub fn write(&self, sink: impl std::io::Write) -> std::io::Result<()> {
         let mut writer = Writer::new(sink, &self.header)?;
         for record in &self.records {
-            writer.write(record.t, record.p, record.event.clone())?;
+            writer.write(record)?;
         }
         writer.flush()
     }

@@ -1,8 +1,7 @@
 //! Describes a run step by step: as lines for people and as the records of a trace, both from the same calls.
 
-use baton_protocol::clock::LamportClock;
 use baton_protocol::{Message, ProcessId, Protocol};
-use baton_trace::{DropReason, Event, Record};
+use baton_trace::{DropReason, Event, Record, Recorder};
 
 use crate::explore::Violation;
 use crate::network::{Channel, Flight};
@@ -16,16 +15,9 @@ pub struct Story {
     /// The ticks so far, if the records have ticks as their time. Otherwise the records have steps.
     time: Option<usize>,
     lines: Vec<String>,
-    records: Vec<Record>,
-    /// Lamport clocks for the trace. The protocols do not show their own.
-    clocks: Vec<LamportClock>,
-    /// The latest request of each process.
-    requests: Vec<u64>,
-    requests_made: u64,
+    recorder: Recorder<Vec<Record>>,
     /// Whether each process has requested and was not granted yet.
     waiting: Vec<bool>,
-    entries: u64,
-    messages: u64,
     letters_sent: u64,
     /// The messages in flight.
     letters: Vec<Letter>,
@@ -50,7 +42,6 @@ pub struct Told {
 struct Letter {
     route: Route,
     msg: u64,
-    time: u64,
 }
 
 /// What distinguishes a message in flight from others.
@@ -69,13 +60,8 @@ impl Story {
             ticks: 0,
             time: None,
             lines: Vec::new(),
-            records: Vec::new(),
-            clocks: vec![LamportClock::default(); processes],
-            requests: vec![0; processes],
-            requests_made: 0,
+            recorder: Recorder::new(Vec::new(), processes),
             waiting: vec![false; processes],
-            entries: 0,
-            messages: 0,
             letters_sent: 0,
             letters: Vec::new(),
             cycle_from: None,
@@ -90,17 +76,15 @@ impl Story {
     /// The user requests the critical section.
     pub fn request(&mut self, p: ProcessId) {
         self.step(format!("P{p} asks"));
-        self.requests[p] = self.requests_made;
         self.waiting[p] = true;
-        self.requests_made += 1;
-        let lamport = self.clocks[p].tick();
-        self.record(Some(p), Event::Request { req: self.requests[p], lamport });
+        let req = self.recorder.number_request(p);
+        self.record(Some(p), Event::request(req));
     }
 
     /// The user leaves the critical section.
     pub fn exit(&mut self, p: ProcessId) {
         self.step(format!("P{p} leaves"));
-        self.record(Some(p), Event::Exit { req: self.requests[p] });
+        self.record(Some(p), Event::Exit { req: self.recorder.latest_request(p) });
     }
 
     /// The detector reports a crash, rightly or wrongly.
@@ -119,7 +103,7 @@ impl Story {
     /// The following steps repeat for ever.
     pub fn cycle_begins(&mut self) {
         self.lines.push("    and from here on, again and again:".into());
-        self.cycle_from = Some(self.records.len() as u64);
+        self.cycle_from = Some(self.recorder.next_seq());
     }
 
     /// Part of a step: the user enters the critical section.
@@ -129,14 +113,13 @@ impl Story {
             // A process that has not requested does not enter. The trace shows this as a violation.
             return;
         }
-        self.entries += 1;
-        self.record(Some(p), Event::Enter { req: self.requests[p], fence });
+        self.record(Some(p), Event::Enter { req: self.recorder.latest_request(p), fence });
     }
 
     /// Part of a step: the process is no longer in the critical section, although it has not left.
     pub fn lost(&mut self, p: ProcessId) {
         self.also(&format!("P{p} loses it"));
-        self.record(Some(p), Event::Lost { req: self.requests[p] });
+        self.record(Some(p), Event::Lost { req: self.recorder.latest_request(p) });
     }
 
     /// Part of a step: the process believes in a leader.
@@ -160,10 +143,9 @@ impl Story {
         let property = violation.property.to_string();
         self.lines.push(format!("    {property}: {}", violation.detail));
         self.record(None, Event::Violation { property, detail: violation.detail.clone() });
-        let (entries, messages) = (self.entries, self.messages);
-        self.record(None, Event::End { reason: "violation".into(), entries, messages });
-        let by_the_clock = self.time.is_some();
-        Told { lines: self.lines, records: self.records, cycle_from: self.cycle_from, by_the_clock }
+        let (now, by_the_clock) = (self.now(), self.time.is_some());
+        let records = self.recorder.finish(now, "violation");
+        Told { lines: self.lines, records, cycle_from: self.cycle_from, by_the_clock }
     }
 
     /// Describes what `action` does. `locals` are the local states before.
@@ -270,10 +252,8 @@ impl Story {
     fn send<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, route: Route) {
         let (msg, to) = (self.letters_sent, route.to);
         self.letters_sent += 1;
-        let time = self.clocks[route.from].tick();
         match &system.payload(route.payload).content {
             Content::Protocol(message) => {
-                self.messages += 1;
                 let bytes = postcard::to_allocvec(message).map_or(0, |bytes| bytes.len() as u64);
                 self.record(Some(route.from), Event::send(msg, to, message, bytes));
             }
@@ -282,7 +262,7 @@ impl Story {
         if system.rules.crashed == Some(to) {
             self.record(Some(to), Event::Drop { msg, reason: DropReason::Crashed });
         } else {
-            self.letters.push(Letter { route, msg, time });
+            self.letters.push(Letter { route, msg });
         }
     }
 
@@ -296,8 +276,7 @@ impl Story {
     ) {
         let content = &system.payload(payload).content;
         let channel = if matches!(content, Content::App(_)) { Channel::App } else { Channel::Protocol };
-        let Letter { msg, time, .. } = self.take(Route { channel, from, to, payload }, copied);
-        self.clocks[to].receive(time);
+        let Letter { msg, .. } = self.take(Route { channel, from, to, payload }, copied);
         match content {
             Content::Protocol(message) => {
                 let again = if copied { ", and will arrive again" } else { "" };
@@ -340,8 +319,12 @@ impl Story {
     }
 
     fn record(&mut self, p: Option<ProcessId>, event: Event) {
-        let seq = self.records.len() as u64;
-        self.records.push(Record { seq, t: self.time.unwrap_or(self.steps) as f64, p, resource: None, event });
+        self.recorder.record(self.now(), p, event);
+    }
+
+    /// The time of records.
+    fn now(&self) -> f64 {
+        self.time.unwrap_or(self.steps) as f64
     }
 }
 

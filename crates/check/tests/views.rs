@@ -5,6 +5,7 @@ use baton_protocol::Property;
 use baton_protocol::broken::views::{self, Mistake};
 use baton_protocol::mutex::raymond;
 use baton_protocol::registry::{About, Params, Visitor};
+use baton_sim::stage::{Action, Wish};
 
 fn options(crash: u8, recover: u8, suspect: u8) -> Options {
     let faults = Faults { crash, recover: Some(recover), suspect, ..Faults::NONE };
@@ -40,11 +41,29 @@ fn each_mistake_is_found_in_a_few_steps() {
         (StartsEarly, 3, options(1, 0, 0), Safety, 6),
         (AdmitsEndedSession, 2, options(2, 1, 0), Deadlock, 10),
         (FreesAnyEpoch, 2, Options { entries: 2, ..options(0, 0, 2) }, Deadlock, 12),
+        (EndsById, 2, options(0, 0, 1), Deadlock, 8),
     ];
     for (mistake, n, options, property, steps) in runs {
         let report = raymond_with(mistake, n, &options);
         assert_eq!((report.property, report.steps), (Some(property), Some(steps)), "{mistake:?}: {:?}", report.detail);
     }
+}
+
+/// A request that happened before another one may be granted after it, if a view has begun in between. The whole search, from
+/// the start, finds 10 steps.
+#[test]
+fn order_does_not_hold_across_views() {
+    let after = vec![
+        Action::User { process: 1, wish: Wish::Request },
+        Action::Crash { process: 2 },
+        Action::Suspect { by: 3, of: 2 },
+        Action::Deliver { message: 2 },
+        Action::Deliver { message: 3 },
+    ];
+    let options = Options { properties: Some(vec![Property::Order]), after, ..options(1, 0, 0) };
+    let params = Params { variant: Some("views".into()), ..Params::new(3, 1) };
+    let report = check("ricart-agrawala", &params, &options).unwrap();
+    assert_eq!((report.property, report.steps), (Some(Property::Order), Some(5)), "{:?}", report.detail);
 }
 
 /// Larger searches are commands: see docs/views.md.

@@ -236,6 +236,8 @@ impl Shared {
                 self.changed.send_replace(());
                 self.settled.send_replace(());
             }
+            // Only locks have a driver yet.
+            Event::Answered { .. } => {}
             Event::Opened | Event::AtRisk | Event::Confirmed | Event::Revoked { .. } => {
                 self.changed.send_replace(());
             }

@@ -1,12 +1,9 @@
 //! The cost of a change of views, measured and compared with theory.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
-
 use baton_protocol::Fence;
 use baton_sim::app::mutex::Load;
 use baton_sim::faults::{Fault, FaultKind};
-use baton_sim::run::{Options, run as simulate};
+use baton_sim::run::run_traced;
 use baton_sim::time::ticks;
 use baton_theory::{Expectation, views};
 use baton_trace::{Event, Trace};
@@ -64,9 +61,9 @@ fn measure(contestant: Contestant, n: usize) -> Row {
         differences: Vec::new(),
         refused: None,
     };
-    match traced(&options) {
-        Ok(trace) => row.with(&trace),
-        Err(reason) => Row { refused: Some(reason), ..row },
+    match run_traced(&options) {
+        Ok((_, trace)) => row.with(&trace),
+        Err(error) => Row { refused: Some(error.to_string()), ..row },
     }
 }
 
@@ -115,28 +112,6 @@ impl Row {
 /// Times in a trace are decimal, so a difference has a rounding error.
 fn rounded(time: f64) -> f64 {
     (time * 1e6).round() / 1e6
-}
-
-/// Runs the options, and returns the trace; or why there is none.
-fn traced(options: &Options) -> Result<Trace, String> {
-    let sink = Sink::default();
-    simulate(options, Some(Box::new(sink.clone()))).map_err(|error| error.to_string())?;
-    let bytes = std::mem::take(&mut *sink.0.lock().unwrap_or_else(PoisonError::into_inner));
-    Trace::read(bytes.as_slice()).map_err(|error| error.to_string())
-}
-
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ pub struct Algorithm {
     /// The heading under which the first page has it.
     pub card: &'static str,
     pub summary: &'static str,
-    pub assumes: Vec<&'static str>,
-    pub promises: Vec<&'static str>,
+    #[serde(flatten)]
+    pub facts: Facts,
     pub variants: Vec<Variant>,
     /// How it breaks, if it is broken on purpose.
     pub broken: Option<&'static str>,
@@ -47,6 +47,23 @@ pub struct Variant {
     pub summary: &'static str,
     /// Whether it takes a value: `k-ary:3`.
     pub value: bool,
+    /// What the algorithm assumes and promises with it, if that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Facts>,
+}
+
+/// What an algorithm assumes and promises.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    pub assumes: Vec<&'static str>,
+    pub promises: Vec<&'static str>,
+}
+
+impl Facts {
+    fn of(about: &About) -> Self {
+        let kept = about.promises.each().into_iter().filter(|(_, kept)| **kept);
+        Facts { assumes: assumes(about), promises: kept.map(|(property, _)| property.name()).collect() }
+    }
 }
 
 /// A scenario.
@@ -91,22 +108,22 @@ fn algorithm(about: &'static About) -> Algorithm {
         },
         card: card(about),
         summary: about.summary,
-        assumes: assumes(about),
-        promises: about
-            .promises
-            .each()
-            .into_iter()
-            .filter(|(_, kept)| **kept)
-            .map(|(property, _)| property.name())
-            .collect(),
-        variants: about
-            .variants
-            .iter()
-            .map(|variant| Variant { name: variant.name, summary: variant.summary, value: variant.name.contains(':') })
-            .collect(),
+        facts: Facts::of(about),
+        variants: about.variants.iter().map(|variant| self::variant(about, variant)).collect(),
         broken: about.broken.map(|broken| broken.how),
         helpers: registry::visit(about.name, &Params::new(3, 1), HasHelpers).unwrap_or_default(),
         cured: cured(about),
+    }
+}
+
+fn variant(about: &'static About, variant: &registry::Variant) -> Variant {
+    let params = Params { variant: Some(variant.name.into()), ..Params::new(3, 1) };
+    let facts = registry::find_for(about.name, &params).map(Facts::of).ok();
+    Variant {
+        name: variant.name,
+        summary: variant.summary,
+        value: variant.name.contains(':'),
+        facts: facts.filter(|facts| *facts != Facts::of(about)),
     }
 }
 

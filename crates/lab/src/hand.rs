@@ -9,7 +9,7 @@ use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, Params, Survivors, Visitor};
 use baton_protocol::{Group, ProcessId, Property, Protocol};
 use baton_sim::spec::Spec;
-use baton_sim::stage::{Action, Effect, Recorder, Rules, Shown, Stage, Wish};
+use baton_sim::stage::{Action, Effect, Rules, Shown, Stage, StageRecorder, Wish};
 use baton_trace::scene::Scene;
 use baton_trace::{Header, TracedOrder, Unit};
 use serde::{Deserialize, Serialize};
@@ -184,7 +184,7 @@ pub struct Driven<P: Protocol> {
     pub log: Vec<LogEntry>,
     pub refused: Option<RefusedAction>,
     header: Header,
-    recorder: Recorder,
+    recorder: StageRecorder,
     about: &'static About,
     structure: Structure,
     elects: Option<Elects>,
@@ -221,7 +221,7 @@ impl<D: Driver> Hand<'_, D> {
         let structure = Structure::of(about, self.params, &group);
         let mut header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
         header.network.order = Some(if rules.fifo { TracedOrder::Fifo } else { TracedOrder::Unordered });
-        let recorder = Recorder::new(group.processes);
+        let recorder = StageRecorder::new(group.processes);
         let mut stage = make(group);
         let effects = stage.start();
         let mut driven =

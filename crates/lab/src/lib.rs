@@ -14,6 +14,14 @@
 //! **Architecture invariant: every call ends.** Long work runs in a thread of its own, of which there are only a few. It
 //! has limits of size and time, and stops when its connection closes ([`jobs`]). A request that is half sent ends too, and
 //! all requests that are not answered yet share a number of bytes (`room`).
+//!
+//! - The server sends a scene (what is to be drawn, with times and no pixels), made by the code that makes the SVG
+//!   diagrams.
+//! - The diagram draws what its pixels need (`console/diagram/merge.js`). From far away, messages, bars and marks on
+//!   one pixel are one stroke. The coarser copies of a run are made once, when it is laid out.
+//! - A group by hand is a `Stage`. Its actions become records of a trace, so diagram, judge and replay work on it.
+//! - The checker finds the shortest way to a violation. Its model of elections has a clock, and a stage has none. So
+//!   elections by hand have a search of their own (`search.rs`). For the short challenges a test compares the two.
 
 pub mod about;
 mod assets;

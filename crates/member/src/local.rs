@@ -6,7 +6,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use baton_state::state::locks::{Grants, LockName};
+use baton_state::state::locks::{self, Grants, LockName};
 use baton_state::state::{Entry, Outcome, RequestNumber, SessionId, State, What};
 
 use crate::turns::{Action, Seen, Turns};
@@ -92,11 +92,13 @@ impl Local {
         for change in &outcome.changes {
             match &change.what {
                 What::Session { .. } => {}
-                What::Claim { before, after } => {
+                What::Locks(locks::What::Claim { before, after }) => {
                     let claims = before.iter().chain(after);
                     changed.extend(claims.flat_map(|claim| &claim.wants).map(|want| &want.lock));
                 }
-                What::Delay { lock, .. } => drop(changed.insert(lock)),
+                What::Locks(locks::What::Delay { lock, .. }) => drop(changed.insert(lock)),
+                #[allow(unreachable_patterns, reason = "only tests have another module")]
+                _ => {}
             }
         }
         for lock in changed {

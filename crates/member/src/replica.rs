@@ -264,7 +264,7 @@ impl<A: Algorithm> Worker<A> {
 /// The locks that somebody has begun to wait for.
 fn new_waits(outcome: &Outcome) -> Vec<LockName> {
     let begun = outcome.changes.iter().filter_map(|change| match &change.what {
-        What::Claim { before: None, after: Some(claim) } if !claim.holds() => Some(&claim.wants),
+        What::Locks(locks::What::Claim { before: None, after: Some(claim) }) if !claim.holds() => Some(&claim.wants),
         _ => None,
     });
     begun.flatten().map(|want| want.lock.clone()).collect()

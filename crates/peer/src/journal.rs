@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use baton_protocol::ProcessId;
-use baton_trace::{Event, Header, Network, Unit, Writer};
+use baton_trace::{Event, Header, Network, Recorder, Unit, Writer};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::options::{Warning, Warnings};
 
 /// The trace of this member. After a failed write it writes nothing more.
 pub(crate) struct Journal {
-    writer: Option<Writer<Held>>,
+    recorder: Option<Recorder<Writer<Held>>>,
     start: Instant,
     /// The names of the resources, by number.
     names: Vec<String>,
@@ -24,9 +24,9 @@ pub(crate) struct Journal {
 impl Journal {
     /// Begins the trace. Times in the trace are seconds from now.
     pub fn new(group: &PeerGroup, me: MemberId, sink: Box<dyn Write + Send>, warnings: Warnings) -> Self {
-        let mut journal = Journal { writer: None, start: Instant::now(), names: Vec::new(), warnings };
-        match Writer::new(Held { early: Some(Vec::new()), sink }, &header(group, me)) {
-            Ok(writer) => journal.writer = Some(writer),
+        let mut journal = Journal { recorder: None, start: Instant::now(), names: Vec::new(), warnings };
+        match Recorder::begin(Held { early: Some(Vec::new()), sink }, &header(group, me), 0) {
+            Ok(recorder) => journal.recorder = Some(recorder),
             Err(error) => journal.fail(&error),
         }
         journal
@@ -38,11 +38,11 @@ impl Journal {
     }
 
     pub fn write(&mut self, resource: u32, process: ProcessId, event: Event) {
-        let Some(writer) = &mut self.writer else { return };
+        let Some(recorder) = &mut self.recorder else { return };
         let (t, name) = (self.start.elapsed().as_secs_f64(), self.names.get(resource as usize));
-        let written = writer.write_for(t, Some(process), name.map(String::as_str), &event);
+        recorder.record_for(t, Some(process), name.map(String::as_str), event);
         // The trace of a member that is killed must have everything that other members could see of it.
-        if let Err(error) = written.and_then(|()| writer.flush()) {
+        if let Err(error) = recorder.flush() {
             self.fail(&error);
         }
     }
@@ -50,16 +50,15 @@ impl Journal {
     /// The group is complete: writes to the sink what there is. A member that is killed before its first event has a
     /// trace, too; one that is refused leaves the file of its first life as it was.
     pub fn begin(&mut self) {
-        if let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.sink_mut().begin()) {
+        if let Some(Err(error)) = self.recorder.as_mut().map(|recorder| recorder.sink_mut().sink_mut().begin()) {
             self.fail(&error);
         }
     }
 
     /// Writes the last event and flushes the trace.
-    pub fn end(&mut self, reason: &str, entries: u64, messages: u64) {
+    pub fn end(&mut self, reason: &str) {
         let t = self.start.elapsed().as_secs_f64();
-        let end = Event::End { reason: reason.to_string(), entries, messages };
-        let ended = self.writer.take().map(|mut writer| writer.write(t, None, end).and_then(|()| writer.flush()));
+        let ended = self.recorder.take().map(|recorder| recorder.finish(t, reason));
         if let Some(Err(error)) = ended {
             self.fail(&error);
         }
@@ -68,7 +67,7 @@ impl Journal {
     }
 
     fn fail(&mut self, error: &std::io::Error) {
-        self.writer = None;
+        self.recorder = None;
         self.warnings.tell(Warning::TraceFailed(error.to_string()));
     }
 }

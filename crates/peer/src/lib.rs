@@ -40,6 +40,34 @@
 //! `resources` is the table of them, `shared` is what the tasks of a member share, `joining` waits until the group begins,
 //! and `member` is the whole. **Architecture invariant: only `driver` calls the step
 //! function**, and no module here knows a particular algorithm.
+//!
+//! What holds inside:
+//!
+//! - **Invariant: a broken connection is not a crash.** `session` numbers and acknowledges what two members say to
+//!   each other, so every message arrives once and in order, over as many connections as it takes. One task for each
+//!   link reads, so no message of an old connection is delivered after one of the next.
+//! - **Invariant: no member handles an item of another member before the group has begun** (`beginning.rs`). A member
+//!   says that it has begun before it sends its first item, so nothing needs to be kept. From the beginning on the
+//!   list of incarnations is frozen.
+//! - **Invariant: all fences of a group grow, also over a start of the whole group** (`fences.rs`, `data.rs`). A
+//!   fence is the generation, which each member has on disk before the group begins, then a count that travels with
+//!   every message of the resource. The fences of the algorithms themselves are not used.
+//! - **Invariant: the mark "no client held anything" in a member's file is erased before the member is READY,** so
+//!   long before the first grant, and written again at a proper stop. A member grants nothing while clients of an
+//!   earlier generation may believe in their leases (`crates/member/src/peers.rs`).
+//! - **Invariant: no algorithm is shown a suspicion that it does not bear.** A silent member may be alive. Only
+//!   elections learn of it, behind their guard or if the group file says that silence means a crash. Callers of all
+//!   other algorithms are told (`hopeless`), unless a member that lives says that a caller of it is inside.
+//! - A process is carried by member `process mod members`. So every algorithm fits every number of members, and
+//!   helpers need no machine of their own. Messages between two processes of one member are local, and counted.
+//! - A resource is made on its first use at any member, and announced to all: a token must exist before the first
+//!   request. It is never forgotten, because no member can know that no message about it is on its way.
+//! - A step runs under the lock of its resource, in the task that caused it. The same task writes the messages that
+//!   the step sends. Lock order: table of resources, resource, link.
+//! - What another member has not acknowledged is kept, up to `--backlog`. At the limit the member stops: to drop a
+//!   message would break the algorithm.
+//! - Each caller of a member gets an entry of the algorithm of its own, so each grant has a fence of its own.
+//! - A lock server over a group is the front end over a `Replica` (`crates/member`). Only the algorithm grants.
 
 mod beginning;
 mod data;

@@ -275,7 +275,7 @@ impl Member {
         tasks.shutdown().await;
         links().for_each(|link| link.leave());
         let stats = self.stats();
-        self.shared.wires.journal_end("shutdown", stats.entries, stats.messages);
+        self.shared.wires.journal_end("shutdown");
         stats
     }
 

@@ -213,9 +213,9 @@ impl Wires {
     }
 
     /// Ends the trace.
-    pub fn journal_end(&self, reason: &str, entries: u64, messages: u64) {
+    pub fn journal_end(&self, reason: &str) {
         if let Some(journal) = &self.journal {
-            journal.lock().unwrap_or_else(PoisonError::into_inner).end(reason, entries, messages);
+            journal.lock().unwrap_or_else(PoisonError::into_inner).end(reason);
         }
     }
 }

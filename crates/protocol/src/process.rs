@@ -1,4 +1,30 @@
 //! The process model: the trait [`Protocol`], its inputs and its outputs.
+//!
+//! What three drivers taught this trait:
+//!
+//! - **Four associated types**: messages, timers, commands, events. Commands and events belong to a *family* (mutual
+//!   exclusion, election). The generic part of a driver (world, explorer, link) knows only `Protocol`; each family
+//!   adds one small part (users, model, handle). So the compiler refuses an election command for a mutual exclusion
+//!   algorithm.
+//! - **`step(&mut self, input, &mut out)`** reuses `out`: no boxing and no allocation per message. Every driver is
+//!   monomorphic through `registry::visit` and a `Visitor`.
+//! - **A protocol asks for randomness**: `out.choose(k)` answers at once. `sim` takes the answer from the seed and
+//!   `peer` from the system. `check` tries every answer: it repeats the step with the next script. Choices are
+//!   recorded, so that a trace can be replayed. A random duration is a range given to `set_timer_within`.
+//! - **No `now`.** Durations are `Ticks` and come from the group's parameters, so that discrete time works too.
+//! - **No process sends a message to itself**: it handles such a message inside the step. Messages are `Ord`, so that
+//!   the checker can keep them in a canonical bag.
+//! - **Application messages carry the algorithm's own clock** (`AppSend` -> `stamp`, `AppReceive`), because ORDER
+//!   cannot be tested without them. A protocol without a clock gives no stamp, and the messages of its users then
+//!   carry none.
+//! - **Recovery**: with memory, the process keeps its state. Without memory, the driver makes a new process, which
+//!   keeps only its stable storage (`forget`). Both get `Start::Recovered`, and messages on their way to or from the
+//!   process are lost. The driver gives no command before the process `is_ready`.
+//! - **`view()` shows a process as data** (`Picture`): fields, pointers, sets, queues, the token. The algorithm's own
+//!   file makes it, in the words of the paper. So a program can draw trees, quorums and tokens without knowing the
+//!   algorithm. Steps never depend on it.
+//! - **The driver cancels and queues local callers**, and it handles message ids, incarnations and group names.
+//! - **A fence is one u64.** If an algorithm orders requests by a pair (number, id), the fence is number x 2^16 + id.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,6 +1,11 @@
 //! The list of algorithms, what each of them assumes and promises, and how to make a group that runs one.
 //!
 //! To add an algorithm, write one file with its `ABOUT` and its `group`, and one line in `algorithms!` below.
+//!
+//! - Ids are plain `usize`: clients from 0, then helpers (coordinators, voters). `-n` counts the clients.
+//! - A variant is a list of names joined by `+`, some with a value (`k-ary:3`). Quorums, trees and rules all use it.
+//! - The assumptions of an algorithm are data. Drivers refuse a weaker network, unless the user says
+//!   `--ignore-assumptions`.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

@@ -384,12 +384,14 @@ impl<R: Replica> Host<R> {
 
     /// Tells the front end each change once. Returns when the replica has stopped.
     async fn follow_leadership(&self) {
-        let mut leadership = self.leadership.lock().await;
+        let (mut leadership, mut limiter) = (self.leadership.lock().await, Limiter::default());
         while leadership.changed().await.is_ok() {
             let now = *leadership.borrow_and_update();
             self.tell(now);
-            if let (Leadership::DoesNotLead { leader: Some(_) }, Some(leader)) = (now, self.shell.replica().leader()) {
-                info!(leader = leader.name, address = leader.address, "another node leads");
+            if let (Leadership::DoesNotLead { leader: Some(_) }, Some(leader)) = (now, self.shell.replica().leader())
+                && let Some(left_out) = limiter.event("another leads")
+            {
+                info!(leader = leader.name, address = leader.address, left_out, "another node leads");
             }
         }
     }

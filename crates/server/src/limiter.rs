@@ -8,7 +8,7 @@ use baton_runtime::Instant;
 const EVERY: Duration = Duration::from_secs(60);
 
 /// The most lines of a minute about one kind of event that matters to the operator each time.
-pub const EVENTS_MAX: u64 = 20;
+const EVENTS_MAX: u64 = 20;
 
 /// The kinds of lines.
 #[derive(Debug, Default)]
@@ -27,6 +27,12 @@ impl Limiter {
     /// kept quiet.
     pub fn say(&mut self, kind: &'static str, now: Instant) -> Option<u64> {
         self.say_up_to(1, kind, now)
+    }
+
+    /// Allows [`EVENTS_MAX`] lines of this kind a minute. Returns what an allowed line says: how many were left out in the
+    /// minute before, if any were.
+    pub fn event(&mut self, kind: &'static str) -> Option<Option<u64>> {
+        self.say_up_to(EVENTS_MAX, kind, Instant::now()).map(|left_out| Some(left_out).filter(|left_out| *left_out > 0))
     }
 
     /// Allows so many lines of this kind a minute. Returns how many were kept quiet in the minute before; none if this one

@@ -1,5 +1,7 @@
 //! Clocks that run fast or slow. The timers and failure detectors of a process use its clock. Delays, faults and the
 //! plans of users use true time.
+//!
+//! - Happened-before is a vector clock that ticks at requests only. Copies share it until it changes.
 
 use baton_protocol::{ProcessId, Ticks};
 

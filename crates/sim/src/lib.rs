@@ -30,5 +30,4 @@ pub mod spec;
 pub mod stage;
 pub mod swarm;
 pub mod time;
-pub mod tracer;
 pub mod world;

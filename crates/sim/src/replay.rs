@@ -367,7 +367,7 @@ mod tests {
     use baton_protocol::registry::Params;
 
     use super::*;
-    use crate::stage::{Recorder, Wish};
+    use crate::stage::{StageRecorder, Wish};
 
     /// Two clients of a central server: P0 requests and enters, P1 requests, P0 leaves.
     fn trace() -> (Header, Vec<Record>, Vec<Action>) {
@@ -375,7 +375,7 @@ mod tests {
         let group = central::group(&params).unwrap();
         let header = Header::new(&central::ABOUT, &params, group.processes, &group.topology, Unit::T);
         let mut stage = Stage::mutex(group);
-        let mut recorder = Recorder::new(header.processes);
+        let mut recorder = StageRecorder::new(header.processes);
         recorder.start(&stage.start());
         let user = |process, wish| Action::User { process, wish };
         let actions = vec![

@@ -1,6 +1,8 @@
 //! One run: from [`Options`] to a [`Report`].
 
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +12,7 @@ use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, PerProperty, ProcessId, Protocol, Ticks};
-use baton_trace::{Event, Header, Unit};
+use baton_trace::{Event, Header, Recorder, Trace, Unit};
 use cpu_time::ThreadTime;
 
 use crate::app::Application;
@@ -31,7 +33,6 @@ use crate::progress::Watch;
 use crate::report::{AppendReport, DetectorReport, MutexReport, Properties, Report, StoreReport};
 use crate::swarm;
 use crate::time::{in_t, ticks};
-use crate::tracer::Tracer;
 use crate::world::{Ended, Setup, Wire, World};
 
 mod election;
@@ -203,6 +204,28 @@ pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, R
     registry::visit(&options.algorithm, &options.params, Run { options, trace })?
 }
 
+/// Runs the options, and keeps the trace.
+pub fn run_traced(options: &Options) -> Result<(Report, Trace), RunError> {
+    let sink = Shared::default();
+    let report = run(options, Some(Box::new(sink.clone())))?;
+    let trace = Trace::read(sink.0.take().as_slice()).map_err(|error| RunError::Trace(io::Error::other(error)))?;
+    Ok((report, trace))
+}
+
+/// Collects what a run writes.
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The same options with `runs` seeds, starting with their own seed. The watcher sees the progress of all runs
 /// together.
 pub fn seeds(options: &Options, runs: u64) -> impl Iterator<Item = Options> {
@@ -255,14 +278,15 @@ impl Run<'_> {
         assumptions::check(about, options, &group, detection.map(|delays| delays.longest() + source_waits))?;
         let clocks = Clocks::drawn(group.processes, options.drift, options.seed);
         let header = header(about, options, &group, &clocks);
-        let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
+        let begin = |sink| Recorder::begin(sink, &header, group.processes);
+        let recorder = self.trace.map(begin).transpose().map_err(RunError::Trace)?;
         let setup = Setup {
             network: options.network.clone(),
             faults: options.faults.clone(),
             detection,
             clocks,
             seed: options.seed,
-            tracer,
+            recorder,
             causality,
         };
         let mut world = World::new(group, users, setup);
@@ -300,7 +324,7 @@ impl Visitor for Run<'_> {
         let properties = findings::of_mutex(about, &promises, options, &users, liveness, watch_order);
         let store = store_report(&users, options.workload.store);
         let entered = users.entered();
-        finish_trace(&mut wire, ended, entered)?;
+        finish_trace(&mut wire, ended)?;
         let time = in_t(wire.now());
         let messages = wire.messages();
         let measured_entries = users.measured.entries(entered);
@@ -389,7 +413,7 @@ impl Run<'_> {
         let none = || Finding::unchecked("does not apply to failure detectors");
         let safety = Finding::from_violation(users.violation.as_ref()).given(about.promises.safety);
         let properties = Properties(PerProperty { safety, liveness, order: none(), fence: none() });
-        finish_trace(&mut wire, ended, 0)?;
+        finish_trace(&mut wire, ended)?;
         let time = in_t(wire.now());
         let pairs = (n * (n - 1)) as f64;
         let messages = wire.messages();
@@ -440,7 +464,7 @@ impl Run<'_> {
         let none = || Finding::unchecked("does not apply to record append");
         let (safety, liveness) = (safety.given(about.promises.safety), liveness.given(about.promises.liveness));
         let properties = Properties(PerProperty { safety, liveness, order: none(), fence: none() });
-        finish_trace(&mut wire, ended, 0)?;
+        finish_trace(&mut wire, ended)?;
         let time = in_t(wire.now());
         let is_stuck = users.waiting().is_some();
         let messages = wire.messages();
@@ -570,13 +594,11 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks:
     }
 }
 
-fn finish_trace<P: Protocol, X>(wire: &mut Wire<P, X>, ended: Ended, entries: u64) -> Result<(), RunError> {
+fn finish_trace<P: Protocol, X>(wire: &mut Wire<P, X>, ended: Ended) -> Result<(), RunError> {
     let reason = match ended {
         Ended::Finished => "finished",
         Ended::Quiet => "quiet",
         Ended::Limit => "limit",
     };
-    let messages = wire.messages().sent;
-    wire.trace_all(|| Event::End { reason: reason.into(), entries, messages });
-    wire.take_tracer().map_or(Ok(()), |tracer| tracer.finish().map_err(RunError::Trace))
+    wire.finish_trace(reason).map_err(RunError::Trace)
 }

@@ -6,12 +6,14 @@ use serde::Deserialize;
 use crate::oracle::Verdict;
 use crate::progress::Watch;
 use crate::report::Report;
-use crate::run::{RunError, check_runs, run, seeds};
+use crate::run::{Options, RunError, check_runs, run, run_traced, seeds};
 use crate::spec::Spec;
 
 mod built_in;
+mod tells;
 
 pub use built_in::{BUILT_IN, find};
+pub use tells::Tell;
 
 /// A scenario file.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,6 +26,9 @@ pub struct Scenario {
     /// Number of seeds to run, starting with the seed of `run`.
     #[serde(default = "once")]
     pub runs: u64,
+    /// What the story tells of single processes. Holds of the run that is shown.
+    #[serde(default)]
+    pub tells: Vec<Tell>,
     pub run: Spec,
     pub expect: Expect,
 }
@@ -132,7 +137,19 @@ impl Scenario {
         options.watch = watch;
         let reports = seeds(&options, self.runs).map(|options| run(&options, None)).collect::<Result<Vec<_>, _>>()?;
         let differences = self.expect.differences(&reports);
-        Ok(Played { reports, differences })
+        let mut played = Played { reports, differences };
+        if let Some(tell) = self.untold(&options, &played)? {
+            played.differences.push(format!("the story tells `{tell}`, and the run does not show it"));
+        }
+        Ok(played)
+    }
+
+    /// What the story tells and the shown run does not show.
+    fn untold(&self, options: &Options, played: &Played) -> Result<Option<&Tell>, RunError> {
+        let shown = played.telling().and_then(|(index, _)| seeds(options, self.runs).nth(index));
+        let Some(shown) = shown.filter(|_| !self.tells.is_empty()) else { return Ok(None) };
+        let (_, trace) = run_traced(&shown)?;
+        Ok(tells::untrue(&self.tells, &trace.records))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Stage`] holds the processes of a group, the messages between them, their timers and their users.
 //! [`Stage::enabled`] lists the possible actions. [`Stage::apply`] carries out one [`Action`] and returns its
-//! [effects](Effect), with the findings of the oracles. A [`Recorder`] writes them as the records of a trace. A clone of a stage continues from the same state, so a caller
+//! [effects](Effect), with the findings of the oracles. A [`StageRecorder`] writes them as the records of a trace. A clone of a stage continues from the same state, so a caller
 //! that keeps clones can undo actions.
 //!
 //! ```
@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use baton_protocol::append::Slot;
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Property, Protocol, Start, Ticks};
+use baton_trace::Event;
 pub use baton_trace::{Action, Wish};
 
 use self::detectors::Detectors;
@@ -54,7 +55,7 @@ mod show;
 mod text;
 
 pub use effect::{Effect, Envelope, Payload};
-pub use records::Recorder;
+pub use records::StageRecorder;
 pub use refused::Refused;
 pub use rules::{Rules, Spent};
 pub use show::{Role, Shown, ShownMessage, ShownProcess, ShownTimer};
@@ -177,11 +178,11 @@ impl<P: Protocol> Stage<P> {
         match wish {
             Wish::Request => {
                 self.waiting.insert(process);
-                self.oracles.request(process);
+                self.oracles.see(process, &Event::request(0));
             }
             Wish::Release => {
                 self.inside.remove(&process);
-                self.oracles.leave(process);
+                self.oracles.see(process, &Event::Exit { req: 0 });
             }
             Wish::Append(number) => {
                 self.waiting.insert(process);
@@ -254,7 +255,7 @@ impl<P: Protocol> Stage<P> {
         self.inside.remove(&process);
         self.timers.retain(|(owner, _), _| *owner != process);
         self.detectors.change(process);
-        self.oracles.crash(process);
+        self.oracles.see(process, &Event::Crash);
         told.push(Effect::Crashed { process });
         self.lose_those(|envelope| envelope.to == process, told);
         Ok(())
@@ -271,7 +272,7 @@ impl<P: Protocol> Stage<P> {
         }
         self.detectors.change(process);
         self.detectors.begin_anew(process, self.processes.len());
-        self.oracles.recover(process, self.processes.len());
+        self.oracles.see(process, &Event::Recover { memory });
         told.push(Effect::Recovered { process });
         // These messages belong to the earlier incarnation. The crash has already lost the messages to the process.
         self.lose_those(|envelope| envelope.from == process, told);
@@ -364,24 +365,22 @@ impl<P: Protocol> Stage<P> {
                 if *asked {
                     self.inside.insert(*process);
                 }
-                self.oracles.grant(*process, *fence)
+                self.oracles.see(*process, &Event::Enter { req: 0, fence: *fence })
             }
             Effect::Revoked { process } => {
                 self.inside.remove(process);
-                self.oracles.leave(*process);
-                Vec::new()
+                self.oracles.see(*process, &Event::Lost { req: 0 })
             }
-            Effect::Elected { process, leader, term } => self.oracles.elect(*process, *leader, *term),
+            Effect::Elected { process, leader, term } => {
+                self.oracles.see(*process, &Event::Elected { leader: *leader, term: *term })
+            }
             Effect::Appended { process, offset, asked } => {
                 *asked = self.waiting.remove(process);
                 let files = files(&self.processes, &self.down, self.words.file);
                 self.oracles.appended(*process, *offset, &files)
             }
-            Effect::Suspected { process, peer } => self.oracles.suspect(*process, *peer),
-            Effect::Trusted { process, peer } => {
-                self.oracles.trust(*process, *peer);
-                Vec::new()
-            }
+            Effect::Suspected { process, peer } => self.oracles.see(*process, &Event::Suspect { peer: *peer }),
+            Effect::Trusted { process, peer } => self.oracles.see(*process, &Event::Trust { peer: *peer }),
             _ => Vec::new(),
         };
         told.push(event);
@@ -512,7 +511,7 @@ impl<P: Protocol> Stage<P> {
 
     /// In a group of failure detectors: a live process that does not suspect a crashed one, and the crashed one.
     pub fn unnoticed(&self) -> Option<(ProcessId, ProcessId)> {
-        self.oracles.suspicions()?.unnoticed(self.processes.len())
+        self.oracles.suspicions()?.unnoticed()
     }
 
     /// Faults and application messages so far.

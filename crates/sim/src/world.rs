@@ -5,7 +5,7 @@ mod wire;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
-use baton_trace::Event;
+use baton_trace::{Event, Recorder, Writer};
 use rustc_hash::FxHashMap;
 
 use crate::app::Application;
@@ -17,7 +17,6 @@ use crate::network::{Links, Network};
 use crate::oracle::causality::{Causality, Past};
 use crate::progress::{Done, Watch};
 use crate::queue::{Class, Queue};
-use crate::tracer::Tracer;
 
 /// A group of processes, their users, the network, and the virtual time.
 pub struct World<P: Protocol, A: Application<P>> {
@@ -30,6 +29,9 @@ pub struct World<P: Protocol, A: Application<P>> {
     held_back: Vec<(ProcessId, Scheduled<P, A::Plan>)>,
 }
 
+/// Writes the trace of a run.
+pub type TraceRecorder = Recorder<Writer<Box<dyn std::io::Write>>>;
+
 pub struct Setup {
     pub network: Network,
     pub faults: Vec<Fault>,
@@ -39,7 +41,7 @@ pub struct Setup {
     pub clocks: Clocks,
     /// The seed of all random numbers.
     pub seed: u64,
-    pub tracer: Option<Tracer>,
+    pub recorder: Option<TraceRecorder>,
     /// Whether to track happened-before, which the ORDER oracle needs.
     pub causality: bool,
 }
@@ -68,7 +70,7 @@ pub struct Wire<P: Protocol, X> {
     last_arrival: Ticks,
     messages: Messages,
     causality: Option<Causality>,
-    tracer: Option<Tracer>,
+    recorder: Option<TraceRecorder>,
     demands: Vec<Demand<P>>,
 }
 
@@ -145,7 +147,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             last_arrival: 0,
             messages: Messages::default(),
             causality: setup.causality.then(|| Causality::new(group.processes, group.clients)),
-            tracer: setup.tracer,
+            recorder: setup.recorder,
             demands: Vec::new(),
         };
         for fault in setup.faults {

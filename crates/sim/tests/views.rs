@@ -1,30 +1,12 @@
 //! Groups that run in views.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-use std::rc::Rc;
-
 use baton_protocol::registry::{ALGORITHMS, About, Family};
 use baton_sim::judge::judge;
 use baton_sim::replay::replay;
-use baton_sim::run::run;
+use baton_sim::run::{run, run_traced};
 use baton_sim::spec::Spec;
 use baton_trace::{Event, Trace};
 use serde_json::{Value, json};
-
-#[derive(Clone, Default)]
-struct Sink(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// All algorithms that views can carry.
 fn carried() -> impl Iterator<Item = &'static About> {
@@ -45,10 +27,7 @@ fn spec(about: &About, n: usize, faults: &[&str]) -> Spec {
 
 /// The report of a run, and its trace.
 fn go(spec: &Spec) -> (Value, Trace) {
-    let sink = Sink::default();
-    let options = spec.options().unwrap();
-    let report = run(&options, Some(Box::new(sink.clone()))).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
-    let trace = Trace::read(sink.0.take().as_slice()).unwrap();
+    let (report, trace) = run_traced(&spec.options().unwrap()).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
     (serde_json::to_value(&report).unwrap(), trace)
 }
 

@@ -327,7 +327,11 @@ impl SimulatedClient {
                 Some(rng.u64(..100_000))
             }
             Event::Finished { .. } => Some(rng.u64(1_000..300_000)),
-            Event::Released { .. } | Event::Hopeless { .. } | Event::AtRisk | Event::Confirmed => None,
+            Event::Answered { .. }
+            | Event::Released { .. }
+            | Event::Hopeless { .. }
+            | Event::AtRisk
+            | Event::Confirmed => None,
         }
     }
 

@@ -29,12 +29,15 @@ mod agenda;
 mod carry;
 pub mod client;
 pub mod clock;
+#[cfg(feature = "test-module")]
+pub mod counter;
 mod deadlock;
 mod diagram;
 pub mod effects;
 mod faults;
 mod lines;
 pub mod model;
+mod modules;
 mod node;
 pub mod oracle;
 mod peers;
@@ -182,11 +185,14 @@ pub struct SoakReport {
 }
 
 pub fn run(options: Options) -> SoakReport {
-    let mut world = world::World::new(options);
+    report(&mut world::World::new(options))
+}
+
+fn report(world: &mut world::World) -> SoakReport {
     let violation = world.run().err();
     world.mark(|| violation.clone().unwrap_or_else(|| diagram::NO_VIOLATION.to_owned()));
     SoakReport {
-        seed: options.seed,
+        seed: world.options.seed,
         violation,
         grants: world.oracle.grants,
         refusals: world.oracle.refusals,
@@ -202,6 +208,6 @@ pub fn run(options: Options) -> SoakReport {
         effects: world.took_effect(),
         diagram: world.draw(),
         trace: world.traced(),
-        story: world.story.unwrap_or_default(),
+        story: world.story.take().unwrap_or_default(),
     }
 }

@@ -117,7 +117,7 @@ impl Lines {
                     self.ends(acquire, answer)?;
                 }
             }
-            Answer::Refused(_) | Answer::Closed => {}
+            _ => {}
         }
         self.waiting.retain(|claim| claim.asked != asked);
         Ok(())

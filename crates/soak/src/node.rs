@@ -110,7 +110,7 @@ impl World {
                     self.judge_close(node, stream.0, &why)?;
                     self.end_stream(stream.0);
                 }
-                Output::Reply { call, reply: Reply::Forced(holders) } => {
+                Output::Reply { call, reply: Reply::Locks(frontend::locks::Reply::Forced(holders)) } => {
                     self.oracle.forced(call, &holders)?;
                 }
                 // Simulated clients never fill a window, and the simulator makes no other calls.

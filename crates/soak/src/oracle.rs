@@ -156,15 +156,11 @@ impl Oracle {
         let is_new = self.logged.insert(request);
         self.is_not_logged(request)?;
         match operation {
-            Operation::Locks(locks::Operation::Acquire(acquire)) => {
-                if is_new {
-                    self.lines.enters(request, acquire);
-                }
-            }
+            Operation::Locks(locks::Operation::Acquire(acquire)) if is_new => self.lines.enters(request, acquire),
             &Operation::Locks(locks::Operation::Release { acquire } | locks::Operation::Cancel { acquire }) => {
                 self.lines.speaks_of(request, (*session, acquire))
             }
-            Operation::Close => {}
+            _ => {}
         }
         Ok(())
     }
@@ -201,7 +197,7 @@ impl Oracle {
                 }
                 self.forced.extend(call.map(|call| (call, hit)));
             }
-            Effect::Locks(_) | Effect::Cluster(_) => {}
+            _ => {}
         }
         Ok(())
     }

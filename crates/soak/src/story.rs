@@ -2,7 +2,8 @@
 
 use baton_client::session::{Event, NotGranted, Wait};
 use baton_state::state::{Command, sessions};
-use baton_types::frames::{Acquire, Operation, Request, ToServer};
+use baton_types::frames::{Operation, Request, ToServer};
+use baton_types::locks::{self, Acquire};
 use baton_types::name::Quoted;
 
 use super::clock::Micros;
@@ -15,7 +16,13 @@ pub(super) fn line(now: Micros, text: &str) -> String {
 
 /// A frame that a client sends.
 pub(super) fn said(said: &ToServer) -> String {
-    let ToServer::Request(Request { number, seen, missing, operation: Operation::Acquire(acquire) }) = said else {
+    let ToServer::Request(Request {
+        number,
+        seen,
+        missing,
+        operation: Operation::Locks(locks::Operation::Acquire(acquire)),
+    }) = said
+    else {
         return format!("{said:?}");
     };
     let Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms } = acquire;

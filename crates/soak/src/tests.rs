@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_client::session::{Config, Event, Mode, Output, Session, Wish};
-use baton_state::frontend::words;
+use baton_state::frontend::{Modules, words};
 use baton_state::state::locks::{self, Acquire, Operation};
 use baton_state::state::sessions::{self, Open, limits};
 use baton_state::state::{self, Caller, Command, Effect, Outcome, OwnerId, Request, SessionId, State};
@@ -97,7 +97,9 @@ impl Pair {
         let caller = Caller::default();
         let command: Command = match said {
             ToServer::Open(open) => sessions::Command::Open(words::open(open, caller).unwrap()).into(),
-            ToServer::Request(request) => Command::Request(words::request(OURS, request, caller).unwrap()),
+            ToServer::Request(request) => {
+                Command::Request(words::request(&Modules::default(), OURS, request, caller).unwrap())
+            }
             ToServer::KeepAlive { .. } => panic!("time stands still"),
         };
         if let Command::Request(Request { number, seen, ref missing, .. }) = command {
@@ -140,7 +142,7 @@ fn told(effect: &Effect) -> Option<ToClient> {
             Some(ToClient::Opened { session: OURS.0, ttl_ms, cluster: None, closed_ms: 0 })
         }
         Effect::Answer { session: OURS, number, ref answer } => {
-            Some(ToClient::Answer { number, answer: words::answer(answer) })
+            Some(ToClient::Answer { number, answer: Modules::answer(answer) })
         }
         Effect::Ended { session: OURS, reason } => {
             let (reason, message) = words::ended(reason, false);

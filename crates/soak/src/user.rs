@@ -69,6 +69,10 @@ impl World {
         if self.clients[client].plan != plan {
             return;
         }
+        let now_ms = self.clients[client].now_ms(self.now);
+        if let Some(session) = &mut self.clients[client].session {
+            self.modules.acts(now_ms, session);
+        }
         match self.clients[client].act(self.now, self.ttl_ms, &self.locks, &mut self.rng) {
             Next::ActsIn(delay) => self.plan(client, delay),
             Next::Waits => {}
@@ -127,6 +131,9 @@ impl World {
                 let grant = super::oracle::Believed { client, lock: &lock, mode, fence, asked };
                 self.oracle.granted(self.now, grant, &self.clients)?;
             }
+        }
+        if let Event::Answered { number, answer } = event {
+            self.modules.answered(self.clients[client].session_id(), *number, answer)?;
         }
         if let Some(delay) = self.clients[client].heard(event, &mut self.rng) {
             self.plan(client, delay);

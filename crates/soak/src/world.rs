@@ -16,6 +16,7 @@ use super::diagram::Diagram;
 use super::effects::Effect;
 use super::faults::{Fault, Which};
 use super::model::{Entry, Leadership, Message, NodeId, Raft, Sync};
+use super::modules::Modules;
 use super::oracle::Oracle;
 use super::peers::Links;
 use super::shipped::{Course, Shipped};
@@ -255,6 +256,7 @@ pub struct World {
     /// The state after all committed entries, updated at the moment of each commit.
     pub(super) truth: State,
     pub(super) oracle: Oracle,
+    pub(super) modules: Modules,
     pub(super) healed_at: Option<Micros>,
     pub(super) events: u64,
     pub(super) story: Option<Vec<String>>,
@@ -339,6 +341,7 @@ impl World {
             needs_lease,
             truth: State::default(),
             oracle: Oracle::new(options.drift()),
+            modules: Modules::default(),
             healed_at: None,
             events: 0,
             story: options.story.then(Vec::new),
@@ -535,6 +538,7 @@ impl World {
             let said = story::command(command);
             story.push(story::line(self.now, &format!("committed {said} -> {:?}", outcome.effects)));
         }
+        self.modules.committed(now_ms, command, &outcome, &self.truth)?;
         for effect in outcome.effects {
             self.oracle.committed(self.now, &effect, call, &self.clients)?;
         }

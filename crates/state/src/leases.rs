@@ -1,10 +1,9 @@
-//! The leader's timers: for the leases of sessions, the time-outs of waiting acquires, and the delays of closed locks.
+//! The leader's timers: for the leases of sessions, the wait of a closed cluster, and whatever the modules wait for.
 //! Pure: `now_ms` is an argument, from a monotonic clock that also counts while the machine sleeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::state::locks::{self, LockName};
-use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, SessionId, cluster, sessions};
+use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, SessionId, Timer, cluster, sessions};
 
 /// The shortest and the longest step of the wait of a closed cluster.
 pub const CLOSED_STEP_MS_MIN: u64 = 1_000;
@@ -29,20 +28,20 @@ fn closed_step_ms(left_ms: u64) -> u64 {
 /// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). Acknowledge it after a read-index round that
 ///   began later, unless the session [is condemned](Leases::is_condemned) by then.
 /// - At [`next_wake`](Leases::next_wake), which every other call may change, call [`due`](Leases::due) and propose its
-///   commands. When such a command was applied and its effects were observed, call [`done`](Leases::done). If a
-///   proposal is lost, the leadership is lost, too: step down.
+///   commands. If a proposal is lost, the leadership is lost, too: step down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     /// The term in which this process leads; none if it does not lead.
     term: Option<u64>,
     sessions: BTreeMap<SessionId, Lease>,
-    /// Deadlines of waiting acquires; none if `CancelWait` has been proposed.
-    waits: BTreeMap<(SessionId, RequestNumber), Option<u64>>,
-    delays: BTreeMap<LockName, Delay>,
+    /// The timers of requests that wait, and their deadlines.
+    requests: BTreeMap<(SessionId, RequestNumber), (u64, Timer)>,
+    /// The other timers of modules, and their deadlines.
+    others: BTreeMap<Timer, u64>,
     /// How long a closed cluster still grants nothing; 0 if it is open.
     closed_ms: u64,
-    /// The deadlines of all of the above whose commands are not proposed yet.
-    timers: BTreeSet<(u64, Timer)>,
+    /// The deadlines of all of the above.
+    timers: BTreeSet<(u64, Key)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,18 +53,11 @@ struct Lease {
     condemned: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Delay {
-    generation: u64,
-    /// When to propose `EndLockDelay`; none if it has been proposed.
-    deadline_ms: Option<u64>,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+enum Key {
     Lease(SessionId),
-    Wait(SessionId, RequestNumber),
-    Delay(LockName),
+    Request(SessionId, RequestNumber),
+    Other(Timer),
     /// A step of the wait of a closed cluster.
     Closed,
 }
@@ -92,11 +84,8 @@ impl Leases {
         for &(session, ttl_ms) in &pending.sessions {
             self.opened(now_ms, session, ttl_ms);
         }
-        for &(session, number, timeout_ms) in &pending.waits {
-            self.waits(now_ms, session, number, timeout_ms);
-        }
-        for (lock, generation, delay_ms) in &pending.delays {
-            self.closed(now_ms, lock, *generation, *delay_ms);
+        for (timer, after_ms) in &pending.timers {
+            self.arm(now_ms, timer.clone(), *after_ms);
         }
         self.cluster_closed(now_ms, pending.closed_ms.unwrap_or(0));
     }
@@ -124,14 +113,12 @@ impl Leases {
             // The number belongs to another request, which may still wait.
             Effect::Answer { answer: Answer::Refused(sessions::Refusal::NumberReused), .. } => {}
             Effect::Answer { session, number, .. } => self.answered(session, number),
-            Effect::Locks(locks::Effect::Waits { session, number, timeout_ms }) => {
-                self.waits(now_ms, session, number, timeout_ms)
-            }
-            Effect::Locks(locks::Effect::LockDelay { ref lock, generation, delay_ms }) => {
-                self.closed(now_ms, lock, generation, delay_ms)
-            }
             Effect::Cluster(cluster::Effect::Closed { left_ms }) => self.cluster_closed(now_ms, left_ms),
-            Effect::Locks(locks::Effect::Revoked { .. } | locks::Effect::Forced { .. }) => {}
+            ref of_module => {
+                if let Some((timer, after_ms)) = of_module.timer() {
+                    self.arm(now_ms, timer, after_ms);
+                }
+            }
         }
         true
     }
@@ -156,19 +143,15 @@ impl Leases {
         while self.timers.first().is_some_and(|&(at_ms, _)| at_ms <= now_ms) {
             let Some((_, timer)) = self.timers.pop_first() else { break };
             commands.extend(match timer {
-                Timer::Lease(session) => self.sessions.get_mut(&session).map(|lease| {
+                Key::Lease(session) => self.sessions.get_mut(&session).map(|lease| {
                     (lease.expire_ms, lease.condemned) = (None, true);
                     sessions::Command::Expire { session, term }.into()
                 }),
-                Timer::Wait(session, number) => self.waits.get_mut(&(session, number)).map(|deadline_ms| {
-                    *deadline_ms = None;
-                    locks::Command::CancelWait { session, number }.into()
-                }),
-                Timer::Delay(lock) => self.delays.get_mut(&lock).map(|delay| {
-                    delay.deadline_ms = None;
-                    locks::Command::EndLockDelay { generation: delay.generation, lock }.into()
-                }),
-                Timer::Closed => {
+                Key::Request(session, number) => {
+                    self.requests.remove(&(session, number)).map(|(_, timer)| timer.command())
+                }
+                Key::Other(timer) => self.others.remove(&timer).map(|_| timer.command()),
+                Key::Closed => {
                     let (from_ms, to_ms) = (self.closed_ms, self.closed_ms - closed_step_ms(self.closed_ms));
                     Some(cluster::Command::Waited { from_ms, to_ms }.into())
                 }
@@ -180,25 +163,6 @@ impl Leases {
     /// When `due` will have a command, if no other call changes that.
     pub fn next_wake(&self) -> Option<u64> {
         self.timers.first().map(|&(at_ms, _)| at_ms)
-    }
-
-    /// A command from `due` has been applied. It may have been too late to have an effect.
-    pub fn done(&mut self, command: &Command) {
-        match *command {
-            Command::Locks(locks::Command::CancelWait { session, number }) => {
-                // If the acquire waits again meanwhile, it has a new deadline.
-                if self.waits.get(&(session, number)) == Some(&None) {
-                    self.waits.remove(&(session, number));
-                }
-            }
-            Command::Locks(locks::Command::EndLockDelay { ref lock, generation }) => {
-                if self.delays.get(lock) == Some(&Delay { generation, deadline_ms: None }) {
-                    self.delays.remove(lock);
-                }
-            }
-            // `observe` handles the end of a session.
-            Command::Sessions(_) | Command::Locks(_) | Command::Request(_) | Command::Cluster(_) => {}
-        }
     }
 
     /// Whether the end of the session has been proposed. Then the server must not send anything that lets the client
@@ -234,40 +198,45 @@ impl Leases {
         let expire_ms = now_ms.saturating_add(ttl_ms).saturating_add(1);
         let lease = Lease { ttl_ms, expire_ms: Some(expire_ms), condemned: false };
         if let Some(before) = self.sessions.insert(session, lease) {
-            self.disarm(before.expire_ms, Timer::Lease(session));
+            self.disarm(before.expire_ms, Key::Lease(session));
         }
-        self.timers.insert((expire_ms, Timer::Lease(session)));
+        self.timers.insert((expire_ms, Key::Lease(session)));
         true
     }
 
     fn ended(&mut self, session: SessionId) {
         if let Some(Lease { expire_ms, .. }) = self.sessions.remove(&session) {
-            self.disarm(expire_ms, Timer::Lease(session));
+            self.disarm(expire_ms, Key::Lease(session));
         }
-        while let Some((&(_, number), _)) = self.waits.range((session, 0)..=(session, RequestNumber::MAX)).next() {
+        while let Some((&(_, number), _)) = self.requests.range((session, 0)..=(session, RequestNumber::MAX)).next() {
             self.answered(session, number);
         }
     }
 
     fn answered(&mut self, session: SessionId, number: RequestNumber) {
-        if let Some(deadline_ms) = self.waits.remove(&(session, number)) {
-            self.disarm(deadline_ms, Timer::Wait(session, number));
+        if let Some((at_ms, _)) = self.requests.remove(&(session, number)) {
+            self.timers.remove(&(at_ms, Key::Request(session, number)));
         }
     }
 
-    fn waits(&mut self, now_ms: u64, session: SessionId, number: RequestNumber, timeout_ms: u64) {
-        self.answered(session, number);
-        let deadline_ms = now_ms.saturating_add(timeout_ms);
-        self.waits.insert((session, number), Some(deadline_ms));
-        self.timers.insert((deadline_ms, Timer::Wait(session, number)));
-    }
-
-    fn closed(&mut self, now_ms: u64, lock: &LockName, generation: u64, delay_ms: u64) {
-        let deadline_ms = Some(now_ms.saturating_add(delay_ms).saturating_add(1));
-        if let Some(before) = self.delays.insert(lock.clone(), Delay { generation, deadline_ms }) {
-            self.disarm(before.deadline_ms, Timer::Delay(lock.clone()));
+    /// Arms a timer of a module. It replaces the timers from [`Timer::first`] to itself.
+    fn arm(&mut self, now_ms: u64, timer: Timer, after_ms: u64) {
+        let at_ms = now_ms.saturating_add(after_ms);
+        if let Some((session, number)) = timer.request() {
+            self.answered(session, number);
+            self.requests.insert((session, number), (at_ms, timer));
+            self.timers.insert((at_ms, Key::Request(session, number)));
+            return;
         }
-        self.timers.extend(deadline_ms.map(|at_ms| (at_ms, Timer::Delay(lock.clone()))));
+        // `now_ms` is truncated to a whole millisecond.
+        let at_ms = at_ms.saturating_add(1);
+        while let Some((before, &before_ms)) = self.others.range(timer.first()..=timer.clone()).next() {
+            let before = before.clone();
+            self.others.remove(&before);
+            self.timers.remove(&(before_ms, Key::Other(before)));
+        }
+        self.others.insert(timer.clone(), at_ms);
+        self.timers.insert((at_ms, Key::Other(timer)));
     }
 
     /// Counts the next step of the wait of a closed cluster, if anything of it is left.
@@ -275,11 +244,11 @@ impl Leases {
         self.closed_ms = left_ms;
         if left_ms > 0 {
             let at_ms = now_ms.saturating_add(closed_step_ms(left_ms)).saturating_add(1);
-            self.timers.insert((at_ms, Timer::Closed));
+            self.timers.insert((at_ms, Key::Closed));
         }
     }
 
-    fn disarm(&mut self, at_ms: Option<u64>, timer: Timer) {
+    fn disarm(&mut self, at_ms: Option<u64>, timer: Key) {
         if let Some(at_ms) = at_ms {
             self.timers.remove(&(at_ms, timer));
         }

@@ -78,7 +78,6 @@ fn a_condemned_session_is_not_kept_alive() {
     // Expire is proposed once.
     assert_eq!(leases.next_wake(), Some(2 * TTL_MS + 14));
     assert!(leases.observe(TTL_MS + 14, &ended(A)));
-    leases.done(&expire(A));
     assert_eq!(leases.keep_alive(A, TTL_MS + 15), KeepAlive::Unknown);
     assert_eq!((leases.expires_in(A, TTL_MS + 15), leases.is_condemned(A)), (None, false));
     // A new session with the same number is independent of the old one.
@@ -132,9 +131,7 @@ fn a_wait_is_cancelled_when_its_time_is_over() {
     assert_eq!(leases.due(49), []);
     assert_eq!(leases.due(50), [first.clone(), third.clone()]);
     // The cancel answers the first acquire. The third waits again before its cancel is applied.
-    leases.done(&first);
     assert!(leases.observe(60, &Waits { session: A, number: 3, timeout_ms: 50 }.into()));
-    leases.done(&third);
     assert_eq!(leases.due(109), []);
     assert_eq!(leases.due(110), [third]);
     assert_eq!(leases.due(2_000), []);
@@ -163,10 +160,7 @@ fn a_lock_delay_is_ended_when_its_time_is_over() {
     assert_eq!(leases.due(1_000), []);
     // The lock is closed again before the end of the earlier delay is applied.
     assert!(leases.observe(1_100, &closed(3, 500)));
-    leases.done(&end(2));
     assert_eq!(leases.due(1_601), [end(3)]);
-    leases.done(&end(2));
-    leases.done(&end(3));
     assert_eq!(leases.next_wake(), None);
 }
 
@@ -198,7 +192,6 @@ fn a_new_leader_takes_up_the_timers_of_the_state() {
             outcome.effects.clear();
             state.apply(index, now_ms, &command, &mut outcome);
             assert!(outcome.effects.iter().all(|effect| leases.observe(now_ms, effect)));
-            leases.done(&command);
             told.push((now_ms, command));
         }
     }

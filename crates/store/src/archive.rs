@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::disk::Disk;
 use super::error::OpenError;
 use super::frame::Segment;
+use super::remarks::Remarks;
 use super::segments::Name;
 
 /// The marks of a payload: the lowest and the highest. A payload with mark `n` replaces every earlier one with a mark of
@@ -46,6 +47,7 @@ pub(super) struct Places(VecDeque<Place>);
 pub struct Archive {
     disk: Arc<dyn Disk>,
     places: Arc<Mutex<Places>>,
+    remarks: Remarks,
 }
 
 /// The payloads of a segment, in order.
@@ -85,8 +87,8 @@ impl Places {
 }
 
 impl Archive {
-    pub(super) fn new(disk: Arc<dyn Disk>, places: Places) -> Archive {
-        Archive { disk, places: Arc::new(Mutex::new(places)) }
+    pub(super) fn new(disk: Arc<dyn Disk>, places: Places, remarks: Remarks) -> Archive {
+        Archive { disk, places: Arc::new(Mutex::new(places)), remarks }
     }
 
     /// The payloads of the segment that has this mark, up to the last synced one. None if no segment has it: it was
@@ -94,7 +96,12 @@ impl Archive {
     pub fn read(&self, mark: u64) -> Result<Option<Payloads>, OpenError> {
         let Some(Place { segment, end, .. }) = self.places().find(mark).cloned() else { return Ok(None) };
         match segment.read_upto(&*self.disk, end) {
-            Ok(segment) => Ok(Some(Payloads(segment))),
+            Ok((read, damage)) => {
+                if let Some(byte) = damage {
+                    self.remarks.read_from_the_other_copy(&segment.name, byte as u64);
+                }
+                Ok(Some(Payloads(read)))
+            }
             // The file was removed meanwhile.
             Err(_) if self.places().find(mark).is_none() => Ok(None),
             Err(error) => Err(error),

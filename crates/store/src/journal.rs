@@ -74,7 +74,7 @@ impl Journal {
         for sealed in &found.sealed {
             store.files.insert(&sealed.name.name, sealed.length as u64);
         }
-        let archive = Archive::new(disk.clone(), found.places);
+        let archive = Archive::new(disk.clone(), found.places, store.remarks.clone());
         let (current, current_marks, next_sequence) = match found.last {
             Some(last) => (take_up(&*disk, last.name, last.segment)?, last.marks, last.next_sequence),
             None => {

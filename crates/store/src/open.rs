@@ -6,7 +6,7 @@ use super::disk::{Disk, TEMPORARY};
 use super::error::OpenError;
 use super::files::Files;
 use super::identity::{self, Identity};
-use super::remarks::Remarks;
+use super::remarks::{Remarks, Tell};
 use super::snapshots::{self, Snapshots};
 use super::version::{Upgrade, VERSION};
 use super::{format, migrate, segments, synced};
@@ -58,9 +58,15 @@ impl Store {
         self.snapshots.clone()
     }
 
-    /// Sentences for the operator, to be logged once the snapshots and the journal are open.
+    /// Tells the sentences for the operator, to be called once the snapshots and the journal are open. Later ones come when
+    /// a file is read again.
+    pub fn tell_remarks(&self, tell: Tell) {
+        self.remarks.tell_to(tell);
+    }
+
+    #[cfg(test)]
     pub fn remarks(&self) -> Vec<String> {
-        self.remarks.all()
+        self.remarks.untold()
     }
 
     /// The files that must exist from now on.

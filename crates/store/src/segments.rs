@@ -41,15 +41,18 @@ impl Name {
     }
 
     /// Decodes the first `end` bytes of a file that may be written to behind them. Fails if one of the frames in them is
-    /// damaged in both copies.
-    pub fn read_upto(&self, disk: &dyn Disk, end: usize) -> Result<Segment, OpenError> {
+    /// damaged in both copies. Returns also the first byte that is damaged in one of the copies.
+    pub fn read_upto(&self, disk: &dyn Disk, end: usize) -> Result<(Segment, Option<usize>), OpenError> {
         let file = disk.open(&self.name).map_err(OpenError::io("read", &self.name))?;
         let mut bytes = file.read_at(0, end).map_err(OpenError::io("read", &self.name))?;
         let (header, _) = frame::decode_header(&bytes).map_err(|fault| self.faulty(disk, fault))?;
         bytes.resize(header.length as usize, 0);
         let segment = frame::decode_segment(&bytes).map_err(|fault| self.faulty(disk, fault))?;
         match segment.header.sequence == self.first && segment.sound.len() == end {
-            true => Ok(segment),
+            true => {
+                let damage = segment.first_damage(&bytes).map(|(at, _)| at);
+                Ok((segment, damage))
+            }
             false => {
                 Err(self.damaged(segment.sound.len(), "a frame that was synced is damaged in both copies".to_owned()))
             }

@@ -213,6 +213,11 @@ impl Reader {
         Ok(Reader { header, damage, half, offset: HEADER_BYTES as u64, number: 0 })
     }
 
+    /// The first byte that is damaged in one of the copies, of what was read.
+    pub fn damage(&self) -> Option<u64> {
+        self.damage
+    }
+
     /// The next chunk, or none after the last one. `file` must be the file of [`Reader::open`].
     pub fn next(&mut self, file: &dyn DiskFile) -> Result<Option<Vec<u8>>, Fault> {
         let damaged = |offset: u64, what: &'static str| Fault::Damaged { offset, what };

@@ -96,7 +96,7 @@ impl Snapshots {
 
     fn stream_of(&self, file: Box<dyn DiskFile>, name: String) -> Result<ChunkStream, OpenError> {
         let reader = snapshot::Reader::open(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
-        Ok(ChunkStream { disk: self.disk.clone(), name, file, reader })
+        Ok(ChunkStream { disk: self.disk.clone(), remarks: self.remarks.clone(), name, file, reader })
     }
 
     /// The error for a snapshot whose chunks cannot be used.
@@ -165,6 +165,7 @@ impl Snapshots {
 /// The chunks of one snapshot, read one after the other. Only one is in memory at a time.
 pub struct ChunkStream {
     disk: Arc<dyn Disk>,
+    remarks: Remarks,
     name: String,
     file: Box<dyn DiskFile>,
     reader: snapshot::Reader,
@@ -175,6 +176,9 @@ impl Iterator for ChunkStream {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.reader.next(&*self.file).map_err(|fault| io::Error::other(fault.of(&*self.disk, &self.name)));
+        if let Some(byte) = self.reader.damage() {
+            self.remarks.read_from_the_other_copy(&self.name, byte);
+        }
         next.transpose()
     }
 }

@@ -12,12 +12,14 @@ mod action;
 pub mod diagram;
 pub mod merge;
 mod read;
+mod recorder;
 pub mod resource;
 pub mod scene;
 pub mod shiviz;
 
 pub use action::{Action, Wish};
 pub use read::{ReadError, Trace, read};
+pub use recorder::{Recorder, Sink};
 
 /// The version of the format that this crate writes and reads.
 pub const VERSION: u32 = 1;
@@ -218,19 +220,6 @@ pub struct Record {
     pub event: Event,
 }
 
-/// A record that borrows its text, so that a writer need not copy it.
-#[derive(Serialize)]
-struct Line<'a> {
-    seq: u64,
-    t: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource: Option<&'a str>,
-    #[serde(flatten)]
-    event: &'a Event,
-}
-
 /// What happened. `docs/trace-format.md` explains the fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -335,6 +324,11 @@ pub enum Event {
 }
 
 impl Event {
+    /// A request. The [`Recorder`] sets its Lamport time.
+    pub fn request(req: u64) -> Self {
+        Event::Request { req, lamport: 0 }
+    }
+
     /// The sending of a message, with its body for people to read.
     pub fn send<M: Message>(msg: u64, to: usize, message: &M, bytes: u64) -> Self {
         // Serde writes an enum as an object with the variant as its only key. People need only the part inside.
@@ -368,28 +362,21 @@ pub enum DropReason {
     Crashed,
 }
 
+/// Writes the header and records as lines. Drivers make the records with a [`Recorder`].
 #[derive(Debug)]
 pub struct Writer<W> {
     sink: W,
-    seq: u64,
 }
 
 impl<W: Write> Writer<W> {
     /// Begins a trace. Wrap a file in a `BufWriter` first.
     pub fn new(mut sink: W, header: &Header) -> io::Result<Self> {
         write_line(&mut sink, header)?;
-        Ok(Writer { sink, seq: 0 })
+        Ok(Writer { sink })
     }
 
-    pub fn write(&mut self, t: f64, p: Option<usize>, event: Event) -> io::Result<()> {
-        self.write_for(t, p, None, &event)
-    }
-
-    /// Writes an event of a member that runs several resources. The text of `resource` is the escaped form of its name.
-    pub fn write_for(&mut self, t: f64, p: Option<usize>, resource: Option<&str>, event: &Event) -> io::Result<()> {
-        let line = Line { seq: self.seq, t, p, resource, event };
-        self.seq += 1;
-        write_line(&mut self.sink, &line)
+    pub fn write(&mut self, record: &Record) -> io::Result<()> {
+        write_line(&mut self.sink, record)
     }
 
     pub fn sink_mut(&mut self) -> &mut W {
@@ -438,10 +425,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_looks_as_the_format_says() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, &header()).unwrap();
+        let mut recorder = Recorder::begin(&mut bytes, &header(), 0).unwrap();
         let send = Event::Send { msg: 0, to: 2, kind: "REQUEST".into(), bytes: 1, body: None };
-        writer.write(3.0, Some(1), send).unwrap();
-        writer.write(3.5, None, Event::Heal).unwrap();
+        recorder.record(3.0, Some(1), send);
+        recorder.record(3.5, None, Event::Heal);
+        recorder.flush().unwrap();
         let text = String::from_utf8(bytes.clone()).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], r#"{"seq":0,"t":3.0,"p":1,"event":"send","msg":0,"to":2,"kind":"REQUEST","bytes":1}"#);
@@ -455,14 +443,14 @@ mod tests {
     #[test]
     fn a_member_names_the_resource_of_an_event() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, &header()).unwrap();
-        writer.write_for(0.5, Some(1), Some(r"caf\xe9"), &Event::Exit { req: 3 }).unwrap();
+        let mut recorder = Recorder::begin(&mut bytes, &header(), 0).unwrap();
+        recorder.record_for(0.5, Some(1), Some(r"caf\xe9"), Event::Exit { req: 3 });
+        recorder.flush().unwrap();
         let text = String::from_utf8(bytes.clone()).unwrap();
         let line = text.lines().nth(1).unwrap();
         assert_eq!(line, r#"{"seq":0,"t":0.5,"p":1,"resource":"caf\\xe9","event":"exit","req":3}"#);
         let (_, records) = read(bytes.as_slice()).unwrap();
         assert_eq!(records[0].resource.as_deref(), Some(r"caf\xe9"));
-        assert_eq!(serde_json::to_string(&records[0]).unwrap(), line, "a record is written like a line");
     }
 
     /// Simulator, checker and peers have written these before the fields had types.

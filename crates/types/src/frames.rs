@@ -3,6 +3,7 @@
 
 use crate::cluster_id::ClusterId;
 use crate::limits::SECRET_BYTES;
+use crate::locks::Wait;
 
 /// Proves that a client may resume the session. Only the client that began the session knows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,51 +83,6 @@ pub struct Request {
     pub operation: Operation,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Acquire(Acquire),
-    /// Releases the lock of an acquire.
-    Release {
-        /// The number of the acquire.
-        acquire: u64,
-    },
-    /// Cancels an acquire: it stops waiting or, if it was granted meanwhile, is released.
-    Cancel {
-        /// The number of the acquire.
-        acquire: u64,
-    },
-    /// Ends the session and releases all its locks.
-    Close,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acquire {
-    pub name: Vec<u8>,
-    pub mode: Mode,
-    /// Deadlocks are detected among owners: a request that waits for a lock of an owner waits for that owner.
-    pub owner: u64,
-    /// The owner on whose behalf this owner acts. A parent waits for its children.
-    pub parent: Option<u64>,
-    /// 0: does not wait. None: waits without a limit.
-    pub timeout_ms: Option<u64>,
-    /// How long the lock stays closed if the session of its holder expires.
-    pub lock_delay_ms: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// One holder.
-    #[default]
-    Exclusive,
-    /// Any number of holders that all want it shared.
-    Shared,
-    /// One of several permits. All requests for the lock at a time must name the same number of permits.
-    Permit {
-        /// The number of permits of the lock, at least 1.
-        of: u32,
-    },
-}
-
 /// A frame from the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToClient {
@@ -195,30 +151,6 @@ pub struct Hopeless {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The session holds the lock.
-    Granted {
-        /// Greater than the fence of every earlier grant. Holders that share a lock share a fence.
-        fence: u64,
-    },
-    Released,
-    Cancelled(CancelOutcome),
-    /// The session has ended.
-    Closed,
-    Refused(Refused),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CancelOutcome {
-    /// The acquire no longer waits.
-    Removed,
-    /// The acquire had been granted, and is released.
-    Released,
-    /// The acquire neither waited nor held.
-    Nothing,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub refusal: Refusal,
     /// One sentence for people.
@@ -261,16 +193,6 @@ pub enum Refusal {
     Unknown,
 }
 
-/// A step of a cycle: this owner waits for this lock. The next owner holds the lock, or gets it earlier. The server cuts
-/// long labels and names of a long cycle; they end with an ellipsis.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    pub owner: u64,
-    /// The label of its session.
-    pub label: String,
-    pub lock: Vec<u8>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
     /// The server received nothing from the session for longer than its lease.
@@ -288,3 +210,41 @@ pub enum EndReason {
     /// The session belongs to another client.
     WrongSecret,
 }
+
+macro_rules! words {
+    ($($(#[$on:meta])* $number:literal $Name:ident $module:ident;)*) => {
+        /// What a request asks for. Each module has its own operations.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Operation {
+            /// Ends the session and releases all its locks.
+            Close,
+            $($(#[$on])* $Name(crate::$module::Operation),)*
+        }
+
+        /// The answer to a request.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Answer {
+            /// The session has ended.
+            Closed,
+            Refused(Refused),
+            $($(#[$on])* $Name(crate::$module::Answer),)*
+        }
+
+        $(
+            $(#[$on])*
+            impl From<crate::$module::Operation> for Operation {
+                fn from(operation: crate::$module::Operation) -> Self {
+                    Operation::$Name(operation)
+                }
+            }
+
+            $(#[$on])*
+            impl From<crate::$module::Answer> for Answer {
+                fn from(answer: crate::$module::Answer) -> Self {
+                    Answer::$Name(answer)
+                }
+            }
+        )*
+    };
+}
+crate::modules!(words);

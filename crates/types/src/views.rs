@@ -1,12 +1,16 @@
-//! What the service shows to people: locks, sessions, and the status of a server. Times of day are milliseconds since
-//! 1970.
+//! What the service shows to people and programs: locks, sessions, and the status of a server. Times of day are
+//! milliseconds since 1970. The command line prints these types as JSON (`json.rs`), so the fields there keep their names.
+
+use serde::Serialize;
 
 use crate::cluster_id::ClusterId;
-use crate::frames::Mode;
+use crate::json;
+use crate::locks::Mode;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lock {
-    /// 1 to 512 bytes.
+    /// 1 to 512 bytes. In JSON as text, with `escaped` if it is not UTF-8.
+    #[serde(flatten, serialize_with = "json::name")]
     pub name: Vec<u8>,
     /// The mode of the holders; none if the lock has no holder.
     pub mode: Option<Mode>,
@@ -21,10 +25,12 @@ pub struct Lock {
     pub lock_delay_ms: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holder {
+    #[serde(serialize_with = "json::hex")]
     pub session: u64,
     /// The owner on whose behalf it holds.
+    #[serde(serialize_with = "json::hex")]
     pub owner: u64,
     pub label: String,
     pub host: String,
@@ -32,14 +38,16 @@ pub struct Holder {
     pub fence: u64,
     /// The time of the grant.
     pub since_ms: u64,
-    /// How long its session still lives if it sends nothing.
-    pub deadline_in_ms: u64,
+    /// How long its session still lives if it sends nothing. None in a local read, which does not know leases.
+    pub deadline_in_ms: Option<u64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Waiter {
+    #[serde(serialize_with = "json::hex")]
     pub session: u64,
     /// The owner on whose behalf it waits.
+    #[serde(serialize_with = "json::hex")]
     pub owner: u64,
     pub label: String,
     pub mode: Mode,
@@ -49,8 +57,9 @@ pub struct Waiter {
 }
 
 /// A hold that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Past {
+    #[serde(serialize_with = "json::hex")]
     pub session: u64,
     pub label: String,
     pub fence: u64,
@@ -80,8 +89,8 @@ pub struct Session {
     pub pid: u32,
     /// How long the session lives after its last keep-alive.
     pub ttl_ms: u64,
-    /// How long the session still lives if it sends nothing.
-    pub expires_in_ms: u64,
+    /// How long the session still lives if it sends nothing. None in a local read, which does not know leases.
+    pub expires_in_ms: Option<u64>,
     /// Names of locks. A lock appears once per hold.
     pub holds: Vec<Vec<u8>>,
     /// Names of locks. A lock appears once per waiting request.
@@ -127,12 +136,14 @@ pub struct Status {
 }
 
 /// A cluster, as one of its nodes sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cluster {
+    #[serde(serialize_with = "json::hex")]
     pub id: u64,
     /// The id of the leader, if the answering node knows one.
     pub leader: Option<u64>,
     /// If there is no leader: one sentence that says why. Otherwise empty.
+    #[serde(serialize_with = "json::none_if_empty")]
     pub no_leader: String,
     /// In order of name.
     pub members: Vec<Member>,
@@ -179,12 +190,13 @@ pub struct Member {
 }
 
 /// A node that waits to be added to a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Joining {
     pub id: u64,
     pub name: String,
-    pub peer_address: String,
+    #[serde(rename = "address")]
     pub client_address: String,
+    pub peer_address: String,
 }
 
 /// A peer group, as one of its members sees it.
@@ -208,7 +220,7 @@ pub struct Group {
 }
 
 /// Another member of the group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Peer {
     pub id: u64,
     pub connected: bool,
@@ -223,4 +235,56 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// The token for the next page; empty if this is the last page. Only the service can interpret it.
     pub next: Vec<u8>,
+}
+
+impl HowEnded {
+    pub fn word(self) -> &'static str {
+        match self {
+            HowEnded::Released => "released",
+            HowEnded::Expired => "expired",
+            HowEnded::Forced => "forced",
+            HowEnded::Unknown => "unknown",
+        }
+    }
+}
+
+impl Lock {
+    /// As a local read shows it.
+    pub fn without_leases(mut self) -> Self {
+        self.holders.iter_mut().for_each(|holder| holder.deadline_in_ms = None);
+        self
+    }
+}
+
+impl Session {
+    /// As a local read shows it.
+    pub fn without_leases(self) -> Self {
+        Session { expires_in_ms: None, ..self }
+    }
+}
+
+impl Status {
+    /// For a node of a cluster that says that it leads: whether a majority confirms it.
+    pub fn confirmed(&self) -> Option<bool> {
+        let cluster = self.cluster.as_ref().filter(|_| self.role == "leader")?;
+        Some(cluster.confirms(self.node))
+    }
+}
+
+impl Cluster {
+    pub fn voters(&self) -> usize {
+        self.members.iter().filter(|member| member.is_voter).count()
+    }
+
+    /// True if this node leads, and the answering node knows that a majority confirms it.
+    pub fn confirms(&self, id: u64) -> bool {
+        self.leader == Some(id)
+    }
+}
+
+impl Member {
+    /// Whether it answers; if not, it says nothing about itself.
+    pub fn answers(&self) -> bool {
+        !self.role.is_empty()
+    }
 }

@@ -2,10 +2,11 @@
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Leader, Malformed, Mode, Open, Operation, Part, Refusal,
-    Refused, Request, Secret, ToClient, ToServer, Wait,
+    Answer, EndReason, Hopeless, Leader, Malformed, Open, Operation, Part, Refusal, Refused, Request, Secret, ToClient,
+    ToServer,
 };
 use baton_types::limits::SECRET_BYTES;
+use baton_types::locks::{self, Acquire, CancelOutcome, Mode, Wait};
 
 use crate::v1;
 use v1::{client_frame, server_frame};
@@ -40,9 +41,9 @@ fn request(request: v1::Request) -> Result<Request, &'static str> {
     let v1::Request { number, seen, operation, missing } = request;
     let none = "a request is an acquire, a release, a cancel or a close; this one is none of them";
     let operation = match operation.ok_or(none)? {
-        v1::request::Operation::Acquire(acquire) => Operation::Acquire(self::acquire(acquire)?),
-        v1::request::Operation::Release(v1::Release { acquire }) => Operation::Release { acquire },
-        v1::request::Operation::Cancel(v1::Cancel { acquire }) => Operation::Cancel { acquire },
+        v1::request::Operation::Acquire(acquire) => locks::Operation::Acquire(self::acquire(acquire)?).into(),
+        v1::request::Operation::Release(v1::Release { acquire }) => locks::Operation::Release { acquire }.into(),
+        v1::request::Operation::Cancel(v1::Cancel { acquire }) => locks::Operation::Cancel { acquire }.into(),
         v1::request::Operation::Close(v1::Close {}) => Operation::Close,
     };
     Ok(Request { number, seen, missing, operation })
@@ -76,14 +77,25 @@ pub fn to_server(said: ToServer) -> v1::ClientFrame {
         }
         ToServer::KeepAlive { number } => client_frame::Frame::KeepAlive(v1::KeepAlive { number }),
         ToServer::Request(Request { number, seen, missing, operation }) => {
-            let operation = Some(self::operation(operation));
+            let operation = self::operation(operation);
             client_frame::Frame::Request(v1::Request { number, seen, operation, missing })
         }
     };
     v1::ClientFrame { frame: Some(frame) }
 }
 
-fn operation(operation: Operation) -> v1::request::Operation {
+/// None if there are no words for the operation: the server refuses the request.
+fn operation(operation: Operation) -> Option<v1::request::Operation> {
+    match operation {
+        Operation::Close => Some(v1::request::Operation::Close(v1::Close {})),
+        Operation::Locks(operation) => Some(lock_operation(operation)),
+        #[allow(unreachable_patterns, reason = "the module of tests is on no wire")]
+        _ => None,
+    }
+}
+
+fn lock_operation(operation: locks::Operation) -> v1::request::Operation {
+    use locks::Operation;
     match operation {
         Operation::Acquire(Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms }) => {
             let permits = if let Mode::Permit { of } = mode { of } else { 0 };
@@ -100,7 +112,6 @@ fn operation(operation: Operation) -> v1::request::Operation {
         }
         Operation::Release { acquire } => v1::request::Operation::Release(v1::Release { acquire }),
         Operation::Cancel { acquire } => v1::request::Operation::Cancel(v1::Cancel { acquire }),
-        Operation::Close => v1::request::Operation::Close(v1::Close {}),
     }
 }
 
@@ -121,7 +132,7 @@ pub fn to_client(said: ToClient) -> v1::ServerFrame {
         }
         ToClient::Alive { number } => server_frame::Frame::Alive(v1::Alive { number }),
         ToClient::Answer { number, answer } => {
-            let answer = Some(answer_to_wire(answer));
+            let answer = answer_to_wire(answer);
             server_frame::Frame::Answer(v1::Answer { number, answer })
         }
         ToClient::Revoked { acquire } => server_frame::Frame::Revoked(v1::Revoked { acquire }),
@@ -141,12 +152,14 @@ pub fn to_client(said: ToClient) -> v1::ServerFrame {
     v1::ServerFrame { frame: Some(frame) }
 }
 
-fn answer_to_wire(answer: Answer) -> v1::answer::Answer {
+/// None if there are no words for the answer.
+fn answer_to_wire(answer: Answer) -> Option<v1::answer::Answer> {
     use v1::answer::Answer as Wire;
-    match answer {
-        Answer::Granted { fence } => Wire::Granted(v1::Granted { fence }),
-        Answer::Released => Wire::Released(v1::Released {}),
-        Answer::Cancelled(outcome) => {
+    Some(match answer {
+        Answer::Closed => Wire::Closed(v1::Closed {}),
+        Answer::Locks(locks::Answer::Granted { fence }) => Wire::Granted(v1::Granted { fence }),
+        Answer::Locks(locks::Answer::Released) => Wire::Released(v1::Released {}),
+        Answer::Locks(locks::Answer::Cancelled(outcome)) => {
             let outcome = match outcome {
                 CancelOutcome::Removed => v1::cancelled::Outcome::Removed,
                 CancelOutcome::Released => v1::cancelled::Outcome::Released,
@@ -154,13 +167,14 @@ fn answer_to_wire(answer: Answer) -> v1::answer::Answer {
             };
             Wire::Cancelled(v1::Cancelled { outcome: outcome.into() })
         }
-        Answer::Closed => Wire::Closed(v1::Closed {}),
         Answer::Refused(Refused { refusal, message, cycle }) => {
             let wait = |Wait { owner, label, lock }| v1::Wait { owner, label, lock };
             let (refusal, cycle) = (refusal_to_wire(refusal).into(), cycle.into_iter().map(wait).collect());
             Wire::Refused(v1::Refused { refusal, message, cycle })
         }
-    }
+        #[allow(unreachable_patterns, reason = "the module of tests is on no wire")]
+        _ => return None,
+    })
 }
 
 fn refusal_to_wire(refusal: Refusal) -> v1::Refusal {
@@ -257,13 +271,14 @@ pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
 fn answer_from_wire(answer: Option<v1::answer::Answer>) -> Answer {
     use v1::answer::Answer as Wire;
     match answer {
-        Some(Wire::Granted(v1::Granted { fence })) => Answer::Granted { fence },
-        Some(Wire::Released(v1::Released {})) => Answer::Released,
-        Some(Wire::Cancelled(cancelled)) => Answer::Cancelled(match cancelled.outcome() {
+        Some(Wire::Granted(v1::Granted { fence })) => locks::Answer::Granted { fence }.into(),
+        Some(Wire::Released(v1::Released {})) => locks::Answer::Released.into(),
+        Some(Wire::Cancelled(cancelled)) => locks::Answer::Cancelled(match cancelled.outcome() {
             v1::cancelled::Outcome::Removed => CancelOutcome::Removed,
             v1::cancelled::Outcome::Released => CancelOutcome::Released,
             v1::cancelled::Outcome::Nothing | v1::cancelled::Outcome::Unspecified => CancelOutcome::Nothing,
-        }),
+        })
+        .into(),
         Some(Wire::Closed(v1::Closed {})) => Answer::Closed,
         Some(Wire::Refused(refused)) => {
             let refusal = refusal_from_wire(refused.refusal());

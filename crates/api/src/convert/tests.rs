@@ -2,9 +2,9 @@
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Leader, Mode, Open, Operation, Part, Refusal, Refused,
-    Request, Secret, ToClient, ToServer, Wait,
+    Answer, EndReason, Hopeless, Leader, Open, Operation, Part, Refusal, Refused, Request, Secret, ToClient, ToServer,
 };
+use baton_types::locks::{self, Acquire, CancelOutcome, Mode, Wait};
 use baton_types::views::{
     Cluster, Group, Holder, HowEnded, Joining, Lock, Member, Past, Peer, Session, Status, Waiter,
 };
@@ -14,7 +14,7 @@ use crate::v1;
 
 fn acquire(mode: Mode) -> Operation {
     let (name, parent, timeout_ms) = (b"\xff".to_vec(), Some(2), Some(3));
-    Operation::Acquire(Acquire { name, mode, owner: 1, parent, timeout_ms, lock_delay_ms: 4 })
+    locks::Operation::Acquire(Acquire { name, mode, owner: 1, parent, timeout_ms, lock_delay_ms: 4 }).into()
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn the_service_hears_what_a_client_says() {
     let mut said = vec![ToServer::Open(open), ToServer::Open(without), ToServer::KeepAlive { number: 5 }];
     let modes = [Mode::Exclusive, Mode::Shared, Mode::Permit { of: 3 }];
     let operations = modes.map(acquire).into_iter().chain([
-        Operation::Release { acquire: 6 },
-        Operation::Cancel { acquire: 7 },
+        locks::Operation::Release { acquire: 6 }.into(),
+        locks::Operation::Cancel { acquire: 7 }.into(),
         Operation::Close,
     ]);
     let request = |operation| ToServer::Request(Request { number: 8, seen: 7, missing: vec![1, 2], operation });
@@ -78,8 +78,10 @@ fn a_client_hears_what_the_service_says() {
     ];
     let cycle = || vec![Wait { owner: 1, label: "l".to_owned(), lock: b"a".to_vec() }];
     let refused = |refusal| Answer::Refused(Refused { refusal, message: "m".to_owned(), cycle: cycle() });
-    let outcomes = [CancelOutcome::Removed, CancelOutcome::Released, CancelOutcome::Nothing].map(Answer::Cancelled);
-    let answers = [Answer::Granted { fence: 9 }, Answer::Released, Answer::Closed].into_iter();
+    let outcomes = [CancelOutcome::Removed, CancelOutcome::Released, CancelOutcome::Nothing]
+        .map(|outcome| locks::Answer::Cancelled(outcome).into());
+    let answers =
+        [locks::Answer::Granted { fence: 9 }.into(), locks::Answer::Released.into(), Answer::Closed].into_iter();
     let answers = answers.chain(outcomes).chain(refusals.map(refused));
     let mut said: Vec<ToClient> = answers.map(|answer| ToClient::Answer { number: 3, answer }).collect();
     said.extend(reasons.map(|reason| ToClient::Ended { reason, message: "m".to_owned() }));
@@ -107,7 +109,7 @@ fn people_see_what_the_service_shows() {
         pid: 3,
         fence: 4,
         since_ms: 5,
-        deadline_in_ms: 6,
+        deadline_in_ms: Some(6),
     };
     let mode = Mode::Permit { of: 3 };
     let waiter = Waiter { session: 1, owner: 2, label: label.clone(), mode, waiting_ms: 3, position: 4 };
@@ -124,7 +126,7 @@ fn people_see_what_the_service_shows() {
     };
     assert_eq!(Lock::from(v1::Lock::from(lock.clone())), lock);
     let (holds, waits) = (vec![b"a".to_vec()], vec![b"b".to_vec()]);
-    let session = Session { id: 1, label, host, pid: 2, ttl_ms: 3, expires_in_ms: 4, holds, waits };
+    let session = Session { id: 1, label, host, pid: 2, ttl_ms: 3, expires_in_ms: Some(4), holds, waits };
     assert_eq!(Session::from(v1::Session::from(session.clone())), session);
     let status = Status {
         node: 1,

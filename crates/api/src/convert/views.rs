@@ -42,6 +42,7 @@ impl From<v1::Lock> for Lock {
 impl From<Holder> for v1::Holder {
     fn from(holder: Holder) -> Self {
         let Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
+        let deadline_in_ms = deadline_in_ms.unwrap_or(0);
         v1::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms }
     }
 }
@@ -49,6 +50,7 @@ impl From<Holder> for v1::Holder {
 impl From<v1::Holder> for Holder {
     fn from(holder: v1::Holder) -> Self {
         let v1::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
+        let deadline_in_ms = Some(deadline_in_ms);
         Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms }
     }
 }
@@ -96,6 +98,7 @@ impl From<v1::Past> for Past {
 impl From<Session> for v1::Session {
     fn from(session: Session) -> Self {
         let Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
+        let expires_in_ms = expires_in_ms.unwrap_or(0);
         v1::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits }
     }
 }
@@ -103,6 +106,7 @@ impl From<Session> for v1::Session {
 impl From<v1::Session> for Session {
     fn from(session: v1::Session) -> Self {
         let v1::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
+        let expires_in_ms = Some(expires_in_ms);
         Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits }
     }
 }

@@ -1,10 +1,11 @@
 //! Whether a server, with its cluster, grants locks now: for scripts and probes. Everything here is pure.
 
 use baton_types::sentences;
+use baton_types::views::{Cluster, Member, Status};
 
-use super::view::{Cluster, Member, whole};
+use super::view::whole;
 use crate::output::shown;
-use crate::view::{Status, duration, size};
+use crate::view::{duration, size};
 
 /// Fails with a sentence that says why no lock may be granted now, or soon.
 pub fn check(status: &Status) -> Result<(), String> {
@@ -23,23 +24,26 @@ pub fn check(status: &Status) -> Result<(), String> {
     verdict.and_then(|()| check_open(status.closed_ms))
 }
 
-fn check_open(closed_ms: Option<u64>) -> Result<(), String> {
-    closed_ms.map_or(Ok(()), |left_ms| Err(sentences::closed(duration(left_ms))))
+fn check_open(closed_ms: u64) -> Result<(), String> {
+    if closed_ms == 0 { Ok(()) } else { Err(sentences::closed(duration(closed_ms))) }
 }
 
 fn check_cluster(cluster: &Cluster) -> Result<(), String> {
     let leader = cluster.members.iter().find(|member| Some(member.id) == cluster.leader);
     let Some(leader) = leader else {
-        let why = cluster.no_leader.as_deref().unwrap_or("the answering node does not know the one that leads");
+        let why = match cluster.no_leader.as_str() {
+            "" => "the answering node does not know the one that leads",
+            why => why,
+        };
         return Err(format!("there is no leader: {}", whole(why)));
     };
     let name = shown(&leader.name);
-    if leader.says.as_ref().is_none_or(|says| says.role != "leader" || says.leader != Some(leader.id)) {
+    if leader.role != "leader" || leader.leader != Some(leader.id) {
         return Err(format!("{name} leads, as far as the answering node knows, but does not confirm that"));
     }
-    let voters: Vec<&Member> = cluster.members.iter().filter(|member| member.voter).collect();
+    let voters: Vec<&Member> = cluster.members.iter().filter(|member| member.is_voter).collect();
     let needed = voters.len() / 2 + 1;
-    let follows = |voter: &&&Member| voter.says.as_ref().is_some_and(|says| says.leader == Some(leader.id));
+    let follows = |voter: &&&Member| voter.answers() && voter.leader == Some(leader.id);
     let following: Vec<&Member> = voters.iter().filter(follows).copied().collect();
     if following.len() < needed {
         let (count, all) = (following.len(), voters.len());
@@ -60,8 +64,8 @@ fn check_cluster(cluster: &Cluster) -> Result<(), String> {
 fn check_way(status: &Status, cluster: &Cluster) -> Result<(), String> {
     let find = |id| cluster.members.iter().find(|member| Some(member.id) == id);
     let (Some(own), Some(leader)) = (find(Some(status.node)), find(cluster.leader)) else { return Ok(()) };
-    match &status.address_remark {
-        Some(remark) if own.id != leader.id && own.address == leader.address => {
+    match status.address_remark.as_str() {
+        remark if !remark.is_empty() && own.id != leader.id && own.client_address == leader.client_address => {
             let (own, leader) = (shown(&own.name), shown(&leader.name));
             Err(format!("{own} reaches {leader}, which leads, for no client: {}", whole(remark)))
         }
@@ -94,7 +98,7 @@ mod tests {
         let members = vec![member(1, "a", true), member(2, "b", false), member(3, "c", false)];
         let mut cluster = views::Cluster { leader: Some(1), members, ..Default::default() };
         change(&mut cluster);
-        check(&Status::from(views::Status { node: 2, cluster: Some(cluster), ..Default::default() }))
+        check(&views::Status { node: 2, cluster: Some(cluster), ..Default::default() })
     }
 
     #[test]
@@ -122,8 +126,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_began_anew_is_not_well_until_it_grants_locks() {
-        let says =
-            |closed_ms| check(&Status::from(views::Status { role: "leader".into(), closed_ms, ..Default::default() }));
+        let says = |closed_ms| check(&views::Status { role: "leader".into(), closed_ms, ..Default::default() });
         let left = "no lock is granted for another 10 min 0 s, because the cluster began anew and leases of before may still \
                     run";
         assert_eq!((says(600_000), says(0)), (Err(left.to_owned()), Ok(())));
@@ -136,7 +139,7 @@ mod tests {
             let members = vec![at(leads_at, member(1, "a", true)), at("h:9", member(2, "b", false))];
             let cluster = Some(views::Cluster { leader: Some(1), members, ..Default::default() });
             let address_remark = "another server answers at h:9".to_owned();
-            check(&Status::from(views::Status { node, cluster, address_remark, ..Default::default() }))
+            check(&views::Status { node, cluster, address_remark, ..Default::default() })
         };
         let told = "b reaches a, which leads, for no client: another server answers at h:9";
         assert_eq!(says(2, "h:9"), Err(told.to_owned()));
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_server_without_a_cluster_is_judged_by_its_own_words() {
-        let says = |status| check(&Status::from(status));
+        let says = |status| check(&status);
         let leads = views::Status { role: "leader".into(), ..Default::default() };
         assert_eq!(says(leads.clone()), Ok(()));
         let low = views::Status { low_space: true, free_bytes: Some(3 << 20), ..leads };

@@ -27,9 +27,9 @@ pub enum Instruction {
     Signal(i32),
     /// End the command, because the lock is lost or about to be lost.
     Stop,
-    /// If `baton lock` is gone, close this session when the command has ended. The secret does not belong into
-    /// arguments or the environment, which other processes can read.
-    Key { session: u64, secret: [u8; 32] },
+    /// If `baton lock` is gone, close this session when the command has ended and the lock-delay is over. The secret does
+    /// not belong into arguments or the environment, which other processes can read.
+    Key { session: u64, secret: [u8; 32], lock_delay_ms: u64 },
 }
 
 /// A message from the watchdog.

@@ -158,9 +158,9 @@ async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &m
             (CLUSTER, session.cluster_id().map_or_else(String::new, |id| id.to_string()).into()),
         ];
         let (deadline_ms, linger_ms) = (deadline.as_millis(), millis(wanted.linger));
-        // The lock-delay counts from the end of the lease. It is for work that the watchdog cannot end.
-        let key = wanted.lock_delay.is_zero().then(|| session.key());
-        let job = Job { ttl_ms, deadline_ms, linger_ms, key, command: wanted.command.clone(), environment };
+        let (key, lock_delay_ms) = (session.key(), millis(wanted.lock_delay));
+        let job =
+            Job { ttl_ms, deadline_ms, linger_ms, key, lock_delay_ms, command: wanted.command.clone(), environment };
         let unsupervised = |error: std::io::Error| failed(format!("cannot supervise the command: {error}"));
         let ended = tokio::select! {
             ended = run::run(&job, lease, signals) => ended.map_err(unsupervised)?,

@@ -52,8 +52,10 @@ pub struct Job {
     pub deadline_ms: u64,
     /// How long processes may go on after the end of the command.
     pub linger_ms: u64,
-    /// With this the watchdog releases the lock if this process is killed; none if it must not.
-    pub key: Option<SessionKey>,
+    /// With this the watchdog releases the lock if this process is killed.
+    pub key: SessionKey,
+    /// How long the lock then stays closed after the end of the command.
+    pub lock_delay_ms: u64,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Variables that are added to the environment.
@@ -88,7 +90,7 @@ pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals)
         ended: None,
         killing: false,
     };
-    let ended = match run.hand_over(job.key).await {
+    let ended = match run.hand_over(&job.key, job.lock_delay_ms).await {
         Ok(()) => run.supervise(signals).await,
         Err(error) => Err(error),
     };
@@ -146,11 +148,11 @@ enum Woken {
 }
 
 impl Run {
-    async fn hand_over(&self, key: Option<SessionKey>) -> io::Result<()> {
-        let Some(SessionKey { session, secret, .. }) = key else { return Ok(()) };
+    async fn hand_over(&self, key: &SessionKey, lock_delay_ms: u64) -> io::Result<()> {
+        let SessionKey { session, secret, .. } = *key;
         // A new pipe is writable, but the event loop does not know that yet.
         self.orders.writable().await?;
-        self.order(Instruction::Key { session, secret })
+        self.order(Instruction::Key { session, secret, lock_delay_ms })
     }
 
     async fn supervise(&mut self, signals: &mut Signals) -> io::Result<Ended> {

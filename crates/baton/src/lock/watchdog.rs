@@ -25,9 +25,10 @@ use super::channel::{End, Exit, Instruction, LeftBehind, Lines, WatchdogReport, 
 use super::clock::{Alarm, now_ms};
 use super::reports::Reports;
 use super::supervisor::{Action, Input, Reason, Supervisor};
-use super::{CANNOT_RUN, MYSELF, tree};
+use super::{CANNOT_RUN, MYSELF, millis, tree};
 use crate::output::{Failure, Outcome, warn};
 use crate::service_args::{ServerArgs, block_on};
+use crate::view::duration;
 
 /// How long to wait before processes that did not die are killed again: the first and the longest wait.
 const KILL_AGAIN_MS: (u16, u16) = (1, 64);
@@ -129,8 +130,8 @@ struct Watchdog {
     /// Once SIGKILL was sent: how long to wait before it is sent again.
     kill_again_ms: Option<u16>,
     reports: Reports,
-    /// The session to close if `baton lock` is gone.
-    key: Option<SessionKey>,
+    /// The session to close if `baton lock` is gone, and how long after the end of the command.
+    key: Option<(SessionKey, Duration)>,
 }
 
 impl Watchdog {
@@ -174,8 +175,9 @@ impl Watchdog {
                     Instruction::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
                     Instruction::Stop => self.step(Input::Stop(Reason::LockLost))?,
                     Instruction::Signal(number) => self.pass_on(number)?,
-                    Instruction::Key { session, secret } => {
-                        self.key = Some(SessionKey { session, secret, ttl_ms: self.supervisor.ttl_ms() });
+                    Instruction::Key { session, secret, lock_delay_ms } => {
+                        let key = SessionKey { session, secret, ttl_ms: self.supervisor.ttl_ms() };
+                        self.key = Some((key, Duration::from_millis(lock_delay_ms)));
                     }
                 }
             }
@@ -266,15 +268,23 @@ impl Watchdog {
 
     /// Closes the session, so that the next client need not wait until the lease ends. No process of the command is
     /// left. After the end of the lease there is nothing to close.
+    ///
+    /// A lock-delay is for work that the watchdog cannot end, so the lock stays closed for that time. If the lease ends
+    /// first, the server keeps the lock closed for the lock-delay.
     fn release(&self, server: &ServerArgs) {
-        let Some(key) = &self.key else { return };
+        let Some((key, lock_delay)) = &self.key else { return };
         let left = Duration::from_millis(self.supervisor.deadline_ms().saturating_sub(now_ms()));
+        if *lock_delay >= left {
+            return;
+        }
         let released = block_on(async {
             let client = server.client()?;
-            Ok(matches!(tokio::time::timeout(left, client.close_session(key)).await, Ok(Ok(()))))
+            tokio::time::sleep(*lock_delay).await;
+            Ok(matches!(tokio::time::timeout(left - *lock_delay, client.close_session(key)).await, Ok(Ok(()))))
         });
         let lock = match released {
-            Ok(true) => "the lock is released".to_owned(),
+            Ok(true) if lock_delay.is_zero() => "the lock is released".to_owned(),
+            Ok(true) => format!("the lock is released after its lock-delay of {}", duration(millis(*lock_delay))),
             Ok(false) => "no server confirmed the release: the lock stays closed until its lease ends".to_owned(),
             Err(failure) => format!("the lock stays closed until its lease ends: {}", failure.message),
         };

@@ -111,7 +111,27 @@ fn baton_lock_is_killed() {
 
 /// The lock-delay is for work that nothing on this machine can end.
 #[test]
-fn baton_lock_is_killed_and_its_lock_has_a_lock_delay() {
+fn baton_lock_is_killed_and_the_lock_is_released_after_its_lock_delay() {
+    let server = Server::start();
+    let script = "echo $PPID; exec sleep 60";
+    let mut command =
+        baton(&server, &["lock", "deploy", "--ttl", "1h", "--lock-delay", "300ms", "--", "sh", "-c", script]);
+    command.stderr(Stdio::piped());
+    let mut running = start(command);
+    let mut said = Output::new(running.process.stderr.take().unwrap());
+    running.output.number();
+    let killed_ms = now_ms();
+    send(running.process.id(), Signal::SIGKILL);
+    running.process.wait().unwrap();
+    until("the lock is released", || server.facts().closed.is_some());
+    assert!(now_ms() >= killed_ms + 300, "before the lock-delay was over");
+    let told = "the command is ended, and the lock is released after its lock-delay of 0.3 s\n";
+    assert_eq!(said.rest().0, format!("baton: `baton lock` was killed; {told}"));
+}
+
+/// The server counts the lock-delay from the end of the lease.
+#[test]
+fn baton_lock_is_killed_and_its_lock_delay_is_longer_than_its_lease() {
     let server = Server::start();
     let script = "echo $PPID; exec sleep 60";
     let mut command = baton(&server, &["lock", "deploy", "--ttl", "3", "--lock-delay", "9", "--", "sh", "-c", script]);

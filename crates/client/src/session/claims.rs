@@ -1,11 +1,27 @@
 //! The life of each acquire: waiting, held, given up.
 
-use baton_types::frames::{Answer, Operation, Refusal, Refused};
+use std::collections::{BTreeMap, BTreeSet};
 
+use baton_types::frames::{self, Refusal, Refused, ToClient};
+use baton_types::locks::{Answer, Operation};
+
+use super::engine::{Engine, Phase, User};
+use super::words::Timeout;
 use super::{
-    AcquireNumber, Event, Hopeless, LockState, Loss, Millis, NotGranted, Phase, ReleaseFailure, Session, SessionState,
+    AcquireNumber, Event, Hopeless, LockState, Loss, Millis, NotGranted, ReleaseFailure, Session, SessionState, Wish,
 };
-use super::{Timeout, Wish};
+
+/// The locks of a session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Locks {
+    /// The acquires that the user waits for or holds.
+    claims: BTreeMap<AcquireNumber, Claim>,
+    /// The acquires that the user has given up, until the server confirms the end of them.
+    given_up: BTreeMap<AcquireNumber, GivenUp>,
+    timeouts: BTreeSet<Timeout>,
+    /// Acquires whose cancel or release the server refused. The session repeats it with the next keep-alive.
+    again: Vec<AcquireNumber>,
+}
 
 /// An acquire that the user waits for or holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,17 +51,17 @@ impl Session {
     pub fn acquire(&mut self, now: Millis, wish: &Wish) -> AcquireNumber {
         self.tick(now);
         if let Some(loss) = self.loss(now) {
-            let acquire = self.next_number;
-            self.next_number += 1;
-            self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss) });
+            let acquire = self.engine.next_number;
+            self.engine.next_number += 1;
+            self.engine.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss) });
             return acquire;
         }
-        let acquire = self.request(Operation::Acquire(wish.clone()));
+        let acquire = self.engine.request(Operation::Acquire(wish.clone()));
         // A request that does not wait needs no time-out, because the server answers it at once.
         let patience = wish.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let timeout_at = patience.map(|timeout_ms| now.saturating_add(timeout_ms));
-        self.timeouts.extend(timeout_at.map(|at| Timeout { at, acquire }));
-        self.claims.insert(acquire, Claim::Waiting { timeout_at, revoked: false });
+        self.locks.timeouts.extend(timeout_at.map(|at| Timeout { at, acquire }));
+        self.locks.claims.insert(acquire, Claim::Waiting { timeout_at, revoked: false });
         acquire
     }
 
@@ -53,38 +69,32 @@ impl Session {
     /// follows when the server has confirmed the release. A second call for the same acquire does nothing.
     pub fn give_up(&mut self, now: Millis, acquire: AcquireNumber) {
         self.tick(now);
-        let is_closing = matches!(&self.phase, Phase::Leaving { loss: Loss::Closed, .. });
-        let gives_back = self.phase == Phase::Live || self.is_connected();
-        match self.claims.get(&acquire) {
-            Some(Claim::Waiting { .. }) => self.abandon(acquire),
+        let is_closing = matches!(&self.engine.phase, Phase::Leaving { loss: Loss::Closed, .. });
+        let gives_back = self.engine.phase == Phase::Live || self.engine.is_connected();
+        match self.locks.claims.get(&acquire) {
+            Some(Claim::Waiting { .. }) => self.locks.abandon(&mut self.engine, acquire),
             Some(Claim::Held { .. } | Claim::Revoked) if is_closing => {
-                self.claims.remove(&acquire);
-                self.given_up.insert(acquire, GivenUp::Releasing);
+                self.locks.claims.remove(&acquire);
+                self.locks.given_up.insert(acquire, GivenUp::Releasing);
             }
-            Some(Claim::Held { .. } | Claim::Revoked) if gives_back => self.give_back(acquire),
+            Some(Claim::Held { .. } | Claim::Revoked) if gives_back => self.locks.give_back(&mut self.engine, acquire),
             Some(Claim::Held { .. } | Claim::Revoked) => {
-                self.claims.remove(&acquire);
+                self.locks.claims.remove(&acquire);
                 let loss = self.loss(now).unwrap_or(Loss::Unacknowledged);
-                self.event(Event::Released { acquire, result: Err(ReleaseFailure::Unconfirmed(loss)) });
+                self.engine.event(Event::Released { acquire, result: Err(ReleaseFailure::Unconfirmed(loss)) });
             }
             None => {}
         }
     }
 
-    fn give_back(&mut self, acquire: AcquireNumber) {
-        self.claims.remove(&acquire);
-        self.given_up.insert(acquire, GivenUp::Releasing);
-        self.request(Operation::Release { acquire });
-    }
-
     /// Whether the server has confirmed every cancel and release, or the session is over.
     pub fn is_settled(&self) -> bool {
-        self.given_up.is_empty()
+        self.locks.given_up.is_empty()
     }
 
     /// The state of the lock at `now`. A lock that is not held is Lost.
     pub fn lock_state(&self, now: Millis, acquire: AcquireNumber) -> LockState {
-        match (self.claims.get(&acquire), self.state(now)) {
+        match (self.locks.claims.get(&acquire), self.state(now)) {
             (Some(Claim::Held { .. }), SessionState::Alive) => LockState::Held,
             (Some(Claim::Held { .. }), SessionState::AtRisk) => LockState::AtRisk,
             _ => LockState::Lost,
@@ -93,7 +103,7 @@ impl Session {
 
     /// The fence of the lock, if the lock is held at `now`.
     pub fn fence(&self, now: Millis, acquire: AcquireNumber) -> Option<u64> {
-        match self.claims.get(&acquire) {
+        match self.locks.claims.get(&acquire) {
             Some(Claim::Held { fence }) if self.lock_state(now, acquire) != LockState::Lost => Some(*fence),
             _ => None,
         }
@@ -101,142 +111,187 @@ impl Session {
 
     /// Why the granted lock is lost, if it is.
     pub fn lock_loss(&self, now: Millis, acquire: AcquireNumber) -> Option<Loss> {
-        match self.claims.get(&acquire) {
+        match self.locks.claims.get(&acquire) {
             Some(Claim::Revoked) => Some(Loss::Revoked),
             _ => self.loss(now),
         }
     }
+}
 
-    pub(super) fn on_answer(&mut self, number: u64, answer: Answer) {
-        let Some(operation) = self.requests.remove(&number) else { return };
+impl User for Locks {
+    fn answered(&mut self, engine: &mut Engine, number: u64, operation: &frames::Operation, answer: frames::Answer) {
         match operation {
-            Operation::Acquire(_) => self.on_acquire_answered(number, answer),
-            Operation::Cancel { acquire } => self.on_cancel_answered(acquire, &answer),
-            Operation::Release { acquire } => self.on_release_answered(acquire, answer),
-            // If the server refuses the Close, the session lives on the server until its lease ends.
-            Operation::Close => self.finish(answer == Answer::Closed),
+            frames::Operation::Locks(Operation::Acquire(_)) => self.on_acquire_answered(engine, number, answer),
+            frames::Operation::Locks(Operation::Cancel { acquire }) => self.on_cancel_answered(*acquire, &answer),
+            frames::Operation::Locks(Operation::Release { acquire }) => {
+                self.on_release_answered(engine, *acquire, answer);
+            }
+            _ => engine.event(Event::Answered { number, answer }),
         }
     }
 
-    fn on_acquire_answered(&mut self, acquire: AcquireNumber, answer: Answer) {
+    fn told(&mut self, engine: &mut Engine, said: ToClient) {
+        match said {
+            ToClient::Revoked { acquire } => self.on_revoked(engine, acquire),
+            ToClient::Hopeless { acquire, why } => self.on_hopeless(engine, acquire, why),
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, engine: &mut Engine, now: Millis) {
+        self.time_out(engine, now);
+    }
+
+    fn next_wake(&self) -> Option<Millis> {
+        self.timeouts.first().map(|timeout| timeout.at)
+    }
+
+    fn kept_alive(&mut self, engine: &mut Engine) {
+        self.ask_again(engine);
+    }
+
+    fn lost(&mut self, engine: &mut Engine, loss: &Loss) {
+        self.lose_claims(engine, loss);
+    }
+
+    fn closed(&mut self, engine: &mut Engine) {
+        self.forget_wishes(engine, &Loss::Closed);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.claims.is_empty() && self.given_up.is_empty()
+    }
+
+    fn ended(&mut self, engine: &mut Engine, confirmed: bool, loss: &Loss) {
+        self.end_claims(engine, confirmed, loss);
+    }
+}
+
+impl Locks {
+    fn give_back(&mut self, engine: &mut Engine, acquire: AcquireNumber) {
+        self.claims.remove(&acquire);
+        self.given_up.insert(acquire, GivenUp::Releasing);
+        engine.request(Operation::Release { acquire });
+    }
+
+    fn on_acquire_answered(&mut self, engine: &mut Engine, acquire: AcquireNumber, answer: frames::Answer) {
         // After an abandon, the answer to the cancel decides.
         let Some(Claim::Waiting { timeout_at, revoked }) = self.claims.get(&acquire).cloned() else { return };
         if let Some(at) = timeout_at {
             self.timeouts.remove(&Timeout { at, acquire });
         }
         match answer {
-            Answer::Granted { .. } if revoked => {
-                self.event(Event::Refused { acquire, refusal: NotGranted::Lost(Loss::Revoked) });
-                self.give_back(acquire);
+            frames::Answer::Locks(Answer::Granted { .. }) if revoked => {
+                engine.event(Event::Refused { acquire, refusal: NotGranted::Lost(Loss::Revoked) });
+                self.give_back(engine, acquire);
             }
-            Answer::Granted { fence } => {
+            frames::Answer::Locks(Answer::Granted { fence }) => {
                 self.claims.insert(acquire, Claim::Held { fence });
-                self.event(Event::Granted { acquire, fence });
+                engine.event(Event::Granted { acquire, fence });
             }
-            Answer::Refused(refused) => {
+            frames::Answer::Refused(refused) => {
                 self.claims.remove(&acquire);
-                self.event(Event::Refused { acquire, refusal: refused.into() });
+                engine.event(Event::Refused { acquire, refusal: refused.into() });
             }
             other => {
                 // The answer has the wrong kind. Cancel the request, so that nothing stays behind on the server.
                 let message = format!("the server answered an acquire by {other:?}, which makes no sense");
                 let refusal = NotGranted::Other { kind: Refusal::Invalid, message };
-                self.event(Event::Refused { acquire, refusal });
-                self.abandon(acquire);
+                engine.event(Event::Refused { acquire, refusal });
+                self.abandon(engine, acquire);
             }
         }
     }
 
-    fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: &Answer) {
+    fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: &frames::Answer) {
         match answer {
-            Answer::Cancelled(_) => drop(self.given_up.remove(&acquire)),
+            frames::Answer::Locks(Answer::Cancelled(_)) => drop(self.given_up.remove(&acquire)),
             _ => self.again.push(acquire),
         }
     }
 
-    fn on_release_answered(&mut self, acquire: AcquireNumber, answer: Answer) {
+    fn on_release_answered(&mut self, engine: &mut Engine, acquire: AcquireNumber, answer: frames::Answer) {
         let result = match answer {
-            Answer::Released => Ok(()),
-            Answer::Refused(Refused { refusal: Refusal::NotHolder, message, .. }) => {
+            frames::Answer::Locks(Answer::Released) => Ok(()),
+            frames::Answer::Refused(Refused { refusal: Refusal::NotHolder, message, .. }) => {
                 Err(ReleaseFailure::NotHeld(message))
             }
             _ => return self.again.push(acquire),
         };
         if self.given_up.remove(&acquire).is_some() {
-            self.event(Event::Released { acquire, result });
+            engine.event(Event::Released { acquire, result });
         }
     }
 
-    pub(super) fn on_revoked(&mut self, acquire: AcquireNumber) {
+    fn on_revoked(&mut self, engine: &mut Engine, acquire: AcquireNumber) {
         match self.claims.get_mut(&acquire) {
             Some(Claim::Waiting { revoked, .. }) => *revoked = true,
             Some(claim @ Claim::Held { .. }) => {
                 *claim = Claim::Revoked;
-                self.event(Event::Revoked { acquire });
+                engine.event(Event::Revoked { acquire });
             }
             Some(Claim::Revoked) | None => {}
         }
     }
 
     /// The frame may be late: the acquire has its answer, or the user has given it up.
-    pub(super) fn on_hopeless(&mut self, acquire: AcquireNumber, why: Hopeless) {
+    fn on_hopeless(&mut self, engine: &mut Engine, acquire: AcquireNumber, why: Hopeless) {
         if matches!(self.claims.get(&acquire), Some(Claim::Waiting { .. })) {
-            self.event(Event::Hopeless { acquire, why });
+            engine.event(Event::Hopeless { acquire, why });
         }
     }
 
     /// Refuses every request whose time-out is over. The user learns of the time-out at once. The server may have
     /// granted the lock meanwhile, so the session cancels the request; the user never learns of such a grant.
-    pub(super) fn time_out(&mut self, now: Millis) {
+    fn time_out(&mut self, engine: &mut Engine, now: Millis) {
         while let Some(Timeout { acquire, .. }) = self.timeouts.first().filter(|timeout| now >= timeout.at).copied() {
-            self.event(Event::Refused { acquire, refusal: NotGranted::TimedOut });
-            self.abandon(acquire);
+            engine.event(Event::Refused { acquire, refusal: NotGranted::TimedOut });
+            self.abandon(engine, acquire);
         }
     }
 
-    fn abandon(&mut self, acquire: AcquireNumber) {
+    fn abandon(&mut self, engine: &mut Engine, acquire: AcquireNumber) {
         if let Some(Claim::Waiting { timeout_at: Some(at), .. }) = self.claims.remove(&acquire) {
             self.timeouts.remove(&Timeout { at, acquire });
         }
         self.given_up.insert(acquire, GivenUp::Abandoned);
-        self.request(Operation::Cancel { acquire });
+        engine.request(Operation::Cancel { acquire });
     }
 
     /// Repeats each cancel and release that the server refused, with a new request number.
-    pub(super) fn ask_again(&mut self) {
+    fn ask_again(&mut self, engine: &mut Engine) {
         for acquire in std::mem::take(&mut self.again) {
             match self.given_up.get(&acquire) {
-                Some(GivenUp::Abandoned) => drop(self.request(Operation::Cancel { acquire })),
-                Some(GivenUp::Releasing) => drop(self.request(Operation::Release { acquire })),
+                Some(GivenUp::Abandoned) => drop(engine.request(Operation::Cancel { acquire })),
+                Some(GivenUp::Releasing) => drop(engine.request(Operation::Release { acquire })),
                 None => {}
             }
         }
     }
 
     /// The session is lost, although the server may not know it yet.
-    pub(super) fn lose_claims(&mut self, loss: &Loss) {
+    fn lose_claims(&mut self, engine: &mut Engine, loss: &Loss) {
         let failure = match loss {
             Loss::Ended(because) => ReleaseFailure::NotHeld(because.clone()),
             loss => ReleaseFailure::Unconfirmed(loss.clone()),
         };
-        self.settle_releases(&Err(failure));
+        self.settle_releases(engine, &Err(failure));
         let is_waiting = |(acquire, claim)| matches!(claim, &Claim::Waiting { .. }).then_some(acquire);
         let waiting: Vec<AcquireNumber> = self.claims.iter().filter_map(is_waiting).copied().collect();
         for acquire in waiting {
-            self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
-            self.abandon(acquire);
+            engine.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
+            self.abandon(engine, acquire);
         }
     }
 
     /// The user closed the session. The Close cancels and releases everything, so no other request has to be sent.
-    pub(super) fn forget_wishes(&mut self, loss: &Loss) {
+    fn forget_wishes(&mut self, engine: &mut Engine, loss: &Loss) {
         self.timeouts.clear();
-        self.requests.clear();
         self.given_up.retain(|_, given_up| *given_up == GivenUp::Releasing);
         for (acquire, claim) in std::mem::take(&mut self.claims) {
             match claim {
                 Claim::Waiting { .. } => {
-                    self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
+                    engine.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
                 }
                 Claim::Held { .. } | Claim::Revoked => drop(self.claims.insert(acquire, claim)),
             }
@@ -244,17 +299,17 @@ impl Session {
     }
 
     /// The session has ended. If the server confirmed the end, all pending releases succeeded.
-    pub(super) fn end_claims(&mut self, confirmed: bool, loss: &Loss) {
+    fn end_claims(&mut self, engine: &mut Engine, confirmed: bool, loss: &Loss) {
         self.timeouts.clear();
         let result = if confirmed { Ok(()) } else { Err(ReleaseFailure::Unconfirmed(loss.clone())) };
-        self.settle_releases(&result);
+        self.settle_releases(engine, &result);
         self.given_up.clear();
     }
 
-    fn settle_releases(&mut self, result: &Result<(), ReleaseFailure>) {
+    fn settle_releases(&mut self, engine: &mut Engine, result: &Result<(), ReleaseFailure>) {
         for (acquire, given_up) in std::mem::take(&mut self.given_up) {
             match given_up {
-                GivenUp::Releasing => self.event(Event::Released { acquire, result: result.clone() }),
+                GivenUp::Releasing => engine.event(Event::Released { acquire, result: result.clone() }),
                 GivenUp::Abandoned => drop(self.given_up.insert(acquire, given_up)),
             }
         }

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_types::frames::{Answer, CancelOutcome, EndReason, Operation, Refusal, Refused, ToClient, ToServer};
+use baton_types::frames::{self, EndReason, Refusal, Refused, ToClient, ToServer};
+use baton_types::locks::{Answer, CancelOutcome, Operation};
+use frames::Operation::Locks;
 use proptest::prelude::*;
 
 use super::*;
@@ -51,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Observes the session from outside: it records what the session sent and when, and what the server answered.
 #[derive(Default)]
 struct Witness {
-    operations: BTreeMap<u64, Operation>,
+    operations: BTreeMap<u64, frames::Operation>,
     sent_on_this_connection: Vec<u64>,
     keep_alives: Vec<(u64, Millis)>,
     open_sent_at: Millis,
@@ -95,7 +97,7 @@ impl Witness {
                 self.sent_on_this_connection.push(request.number);
                 assert!(!self.answered.contains(&request.number), "request {} was answered", request.number);
                 // A Close makes earlier requests pointless. The session drops them and never sends them again.
-                let closes = matches!(operation, Operation::Close);
+                let closes = matches!(operation, frames::Operation::Close);
                 self.judge_seen(request.number, request.seen, &request.missing, closes);
             }
         }
@@ -129,6 +131,7 @@ impl Witness {
                 let is_over = self.settled.contains(&acquire) || self.given_up.contains(&acquire);
                 assert!(!is_over, "acquire {acquire} does not wait");
             }
+            Event::Answered { .. } => panic!("nothing else was asked"),
             Event::Opened | Event::Released { .. } | Event::AtRisk | Event::Confirmed | Event::Finished { .. } => {}
         }
     }
@@ -150,16 +153,18 @@ impl Witness {
     }
 }
 
-fn answer_to(operation: &Operation, how: u8) -> Answer {
-    let refused = |refusal| Answer::Refused(Refused { refusal, message: String::new(), cycle: Vec::new() });
+fn answer_to(operation: &frames::Operation, how: u8) -> frames::Answer {
+    let refused = |refusal| frames::Answer::Refused(Refused { refusal, message: String::new(), cycle: Vec::new() });
     match (operation, how) {
-        (Operation::Acquire(_), 0..=2) => Answer::Granted { fence: 1 },
-        (Operation::Acquire(_), _) => refused(Refusal::TimedOut),
+        (Locks(Operation::Acquire(_)), 0..=2) => Answer::Granted { fence: 1 }.into(),
+        (Locks(Operation::Acquire(_)), _) => refused(Refusal::TimedOut),
         (_, 0) => refused(Refusal::TooManyRequests),
-        (Operation::Cancel { .. }, _) => Answer::Cancelled(CancelOutcome::Released),
-        (Operation::Release { .. }, 1) => refused(Refusal::NotHolder),
-        (Operation::Release { .. }, _) => Answer::Released,
-        (Operation::Close, _) => Answer::Closed,
+        (Locks(Operation::Cancel { .. }), _) => Answer::Cancelled(CancelOutcome::Released).into(),
+        (Locks(Operation::Release { .. }), 1) => refused(Refusal::NotHolder),
+        (Locks(Operation::Release { .. }), _) => Answer::Released.into(),
+        (frames::Operation::Close, _) => frames::Answer::Closed,
+        #[allow(unreachable_patterns, reason = "only tests have another module")]
+        _ => unreachable!("the session asks for nothing else"),
     }
 }
 
@@ -172,7 +177,11 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
         }
         Step::GiveUp(acquire) => {
             // The session knows only these acquires.
-            if witness.operations.get(&acquire).is_some_and(|operation| matches!(operation, Operation::Acquire(_))) {
+            if witness
+                .operations
+                .get(&acquire)
+                .is_some_and(|operation| matches!(operation, Locks(Operation::Acquire(_))))
+            {
                 witness.given_up.insert(acquire);
                 session.give_up(*now, acquire);
             }
@@ -186,7 +195,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
         Step::Connected => session.connected(*now),
         Step::Disconnected => session.disconnected(*now),
         Step::Opened => {
-            if session.connection.as_ref().is_some_and(|connection| !connection.opened) && !witness.lost {
+            if session.engine.connection.as_ref().is_some_and(|connection| !connection.opened) && !witness.lost {
                 witness.confirmed_at = witness.confirmed_at.max(Some(witness.open_sent_at));
             }
             session.receive(*now, ToClient::Opened { session: 9, ttl_ms: TTL_MS, cluster: None, closed_ms: 0 });
@@ -200,7 +209,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
         Step::Answer(which, how) => {
             if let Some(number) = witness.sent_on_this_connection.iter().rev().nth(which).copied() {
                 let answer = answer_to(&witness.operations[&number], how);
-                if session.connection.is_some() {
+                if session.engine.connection.is_some() {
                     witness.answered.insert(number);
                 }
                 session.receive(*now, ToClient::Answer { number, answer });
@@ -248,7 +257,7 @@ proptest! {
         session.close(now);
         witness.watch(now, &mut session);
         for (number, operation) in &witness.operations {
-            let open = matches!(operation, Operation::Acquire(_)) && !witness.given_up.contains(number);
+            let open = matches!(operation, Locks(Operation::Acquire(_))) && !witness.given_up.contains(number);
             prop_assert!(!open || witness.settled.contains(number), "acquire {number} was never settled");
         }
     }

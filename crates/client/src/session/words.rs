@@ -1,7 +1,8 @@
 //! The inputs and outputs of a session: its configuration, outputs, events and errors.
 
-pub use baton_types::frames::{Acquire as Wish, Hopeless, Mode, Wait};
-use baton_types::frames::{EndReason, Refusal, Refused, Secret, ToServer};
+pub use baton_types::frames::Hopeless;
+use baton_types::frames::{Answer, EndReason, Refusal, Refused, Secret, ToServer};
+pub use baton_types::locks::{Acquire as Wish, Mode, Wait};
 use baton_types::name::{Quoted, short};
 use baton_types::sentences;
 
@@ -60,6 +61,11 @@ pub enum Event {
     Refused {
         acquire: AcquireNumber,
         refusal: NotGranted,
+    },
+    /// The answer to a request that [`Session::ask`](super::Session::ask) made.
+    Answered {
+        number: u64,
+        answer: Answer,
     },
     /// A release has ended: confirmed, or failed.
     Released {

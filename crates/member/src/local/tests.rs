@@ -189,7 +189,7 @@ impl World {
             }
         }
         for change in &outcome.changes {
-            if let What::Claim { before: Some(before), after: None } = &change.what {
+            if let What::Locks(locks::What::Claim { before: Some(before), after: None }) = &change.what {
                 self.holders.retain(|_, key| *key != (before.session, before.number));
             }
         }

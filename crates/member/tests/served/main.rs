@@ -10,7 +10,8 @@ use baton_client::{AcquireError, Hopeless, Refusal, views};
 use baton_server::server::ServeError;
 use baton_state::frontend::ConnectionId;
 use baton_types::cluster_id::ClusterId;
-use baton_types::frames::{Acquire, Mode, Open, Operation, Request, ToClient, ToServer};
+use baton_types::frames::{Open, Request, ToClient, ToServer};
+use baton_types::locks::{Acquire, Mode, Operation};
 
 use group::{Member, Network};
 
@@ -199,7 +200,9 @@ async fn a_member_that_stops_leaves_what_no_client_has_heard_of() {
     );
     let (name, mode, parent, timeout_ms) = (b"a".to_vec(), Mode::Exclusive, None, None);
     let operation = Operation::Acquire(Acquire { name, mode, owner: 1, parent, timeout_ms, lock_delay_ms: 0 });
-    stream.hears(Ok(ToServer::Request(Request { number: 1, seen: 0, missing: Vec::new(), operation }))).await;
+    stream
+        .hears(Ok(ToServer::Request(Request { number: 1, seen: 0, missing: Vec::new(), operation: operation.into() })))
+        .await;
     until(|| network.waiting("a") == 1).await;
     host.stop();
     drop(entry);

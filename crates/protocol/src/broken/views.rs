@@ -32,6 +32,8 @@ pub enum Mistake {
     AdmitsEndedSession,
     /// FREE of any epoch counts.
     FreesAnyEpoch,
+    /// The end of a session ends the later sessions of the same client, too.
+    EndsById,
 }
 
 pub fn mutex<P: Mutex>(

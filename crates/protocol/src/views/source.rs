@@ -56,7 +56,8 @@ impl Source {
     /// Ends exactly this session, and all earlier ones of the client. A later session stays in the view.
     fn end(&mut self, client: ProcessId, session: u64) -> Option<View> {
         self.ended[client] = self.ended[client].max(session);
-        let is_over = |&(member, present): &(ProcessId, u64)| member == client && present <= session;
+        let of_all_lives = self.mistake == Some(Mistake::EndsById);
+        let is_over = |&(member, present): &(ProcessId, u64)| member == client && (present <= session || of_all_lives);
         let over = self.view.members.iter().any(is_over);
         let members = self.view.members.iter().filter(|&member| !is_over(member)).copied();
         let members: Vec<_> = members.collect();

@@ -38,10 +38,7 @@ const _: () = assert!(VERSION as u32 == crate::store::VERSION, "records say the 
 
 /// The first data format that has this command. A leader proposes a command only if all members read that format.
 pub(crate) fn since(command: &Command) -> u8 {
-    match command {
-        Command::Sessions(_) | Command::Request(_) | Command::Locks(_) => 2,
-        Command::Cluster(_) => 3,
-    }
+    command.format()
 }
 
 /// Upgrades each data format before [`OLDEST_READ`] to the current one, for the store. There is none yet.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{VERSION, check_version, decode, since};
-use crate::state;
+use crate::state::{self, Caller, SessionId};
 use crate::store::Unreadable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -142,9 +142,21 @@ impl Payload {
     fn is_one_old_command(bytes: &[u8]) -> bool {
         const COMMANDS: u32 = 1;
         const KINDS_OF_FORMAT_2: u32 = 3;
+        const REQUEST: u32 = 1;
         // The variant of the payload, the time, the number of commands, and the variant of the first one.
         let head = postcard::take_from_bytes::<(u32, u64, u32, u32)>(bytes);
-        head.is_ok_and(|((payload, _, count, kind), _)| (payload, count) == (COMMANDS, 1) && kind < KINDS_OF_FORMAT_2)
+        head.is_ok_and(|((payload, _, count, kind), rest)| {
+            let is_old = (payload, count) == (COMMANDS, 1) && kind < KINDS_OF_FORMAT_2;
+            is_old && (kind != REQUEST || Payload::is_old_request(rest))
+        })
+    }
+
+    /// Whether this encoded request has an operation that format 2 has: a Close, or one of the locks.
+    fn is_old_request(bytes: &[u8]) -> bool {
+        const OPERATIONS_OF_FORMAT_2: u32 = 2;
+        // All fields up to the variant of the operation.
+        let head = postcard::take_from_bytes::<(SessionId, u64, u64, Vec<u64>, Caller, u32)>(bytes);
+        head.is_ok_and(|((.., operation), _)| operation < OPERATIONS_OF_FORMAT_2)
     }
 
     /// Whether these bytes are encoded commands: they begin with the number of the variant.

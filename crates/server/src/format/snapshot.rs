@@ -37,18 +37,10 @@ impl SnapshotMeta {
 
 /// The further chunks of a snapshot of this state. Only one chunk is in memory at a time.
 pub(crate) fn chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
-    pack_since(state.records(), since)
+    pack_since(state.records(), state::Record::format)
 }
 
-/// The first data format that has this record.
-fn since(record: &state::Record) -> u8 {
-    match record {
-        state::Record::State { .. } | state::Record::Sessions(_) | state::Record::Locks(_) => 2,
-        state::Record::Cluster(_) => 3,
-    }
-}
-
-/// `since` is [`since`], except in tests.
+/// `since` is [`state::Record::format`], except in tests.
 pub(super) fn pack_since(
     records: impl Iterator<Item = state::Record>,
     since: fn(&state::Record) -> u8,

@@ -4,6 +4,20 @@
 //!
 //! A carried stream ends when the leader ends it, when the link to the leader breaks, and when this node learns that
 //! another node leads. The client then connects again.
+//!
+//! - **Invariant: a follower does not read what it carries.** It passes the bytes of a stream or call on, and those
+//!   of the answer back, so clients and leaders of other versions understand each other. Of a stream it keeps nothing
+//!   but the windows of HTTP/2; a call it reads whole before it carries it. Only the first frame of a stream is its
+//!   own: it says where the leader is. Each connection of a client has its own link to the leader.
+//! - **Invariant: only a connection that has proved to come from a member says for which client a call is**
+//!   (`grpc/proof.rs`). Both ends prove, by a MAC over fresh nonces, that they know the secret in the replicated
+//!   state, once on each link. A follower carries nothing to a server that does not prove it. The proof belongs to
+//!   the connection and not to each call, because a connection cannot be stolen as a token can, and because a call
+//!   then costs nothing. A node without the secret (the cluster has none yet, or the node lacks that entry) carries
+//!   without a proof, as a client. A removed node still knows the secret.
+//! - A carried stream ends with its link, and as soon as the follower knows of another leader. A carried stream or
+//!   call is never carried again. A change whose link breaks is answered with ABORTED: only the leader knows whether
+//!   it was made.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

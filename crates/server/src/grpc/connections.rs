@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 
 use super::calls::{Calls, Peer};
 use crate::frontend::{ConnectionId, LIMIT_AGAIN_MS};
-use crate::limiter::{EVENTS_MAX, Limiter};
+use crate::limiter::Limiter;
 
 /// Every HTTP/2 client begins with a preface of this many bytes.
 const PREFACE_BYTES: usize = 24;
@@ -141,10 +141,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns how many lines were left out in the minute before, if another one may be written.
-    fn may_say(&self) -> Option<u64> {
-        let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        limiter.say_up_to(EVENTS_MAX, NO_PREFACE, baton_runtime::Instant::now())
+    /// If another line may be written: how many were left out in the minute before.
+    fn may_say(&self) -> Option<Option<u64>> {
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner).event(NO_PREFACE)
     }
 
     fn why_hung_up(&mut self) -> Option<&'static str> {

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::Host;
 use crate::backup::About;
 use crate::clock;
-use crate::frontend::{CallId, Frontend, Reply, words};
+use crate::frontend::{CallId, Frontend, Reply, locks};
 use crate::grpc::Member;
 use crate::listing::{self, ListLocks, Moment};
 use crate::replica::{ChangeError, Leadership, MemberChange, Replica};
@@ -58,7 +58,7 @@ impl<R: Replica> Host<R> {
 
     /// One page about one lock. The page is empty if nothing is known of the lock.
     pub async fn lock(&self, name: &[u8], page: &[u8], reading: Reading) -> Result<Aged<Lock>, CallError> {
-        let name = words::name(name).map_err(invalid)?;
+        let name = locks::words::name(name).map_err(invalid)?;
         let age_ms = self.begin_reading(reading).await?;
         let page = self.show(|state, moment| listing::lock(state, moment, &name, page)).map_err(invalid)?;
         Ok((page, age_ms))
@@ -82,9 +82,9 @@ impl<R: Replica> Host<R> {
 
     /// Forces the release of a lock, for a client at address `from`. Returns the holders at that time.
     pub async fn force(&self, lock: &[u8], now: bool, from: Option<SocketAddr>) -> Result<Vec<Holder>, CallError> {
-        let (lock, caller) = (words::name(lock).map_err(invalid)?, Caller { from, ..Caller::default() });
+        let (lock, caller) = (locks::words::name(lock).map_err(invalid)?, Caller { from, ..Caller::default() });
         match self.call(|frontend, call, _| frontend.force(call, lock, now, caller)).await {
-            Reply::Forced(holders) => Ok(holders),
+            Reply::Locks(locks::Reply::Forced(holders)) => Ok(holders),
             other => Err(unavailable(other)),
         }
     }
@@ -248,8 +248,6 @@ fn unavailable(reply: Reply) -> CallError {
     match reply {
         Reply::Unavailable(why) => CallError::Unavailable(why),
         Reply::Unknown(why) => CallError::Unknown(why),
-        Reply::Current | Reply::Forced(_) => {
-            CallError::Unavailable("internal error: the front end gave an answer of the wrong kind".to_owned())
-        }
+        _ => CallError::Unavailable("internal error: the front end gave an answer of the wrong kind".to_owned()),
     }
 }

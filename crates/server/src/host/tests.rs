@@ -3,8 +3,9 @@
 use std::sync::RwLock;
 
 use baton_types::cluster_id::ClusterId;
-use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient};
+use baton_types::frames::{self, Open, Refusal, Refused, Request, Secret, ToClient};
 use baton_types::limits::NAME_BYTES_MAX;
+use baton_types::locks::{Acquire, Answer, Mode, Operation};
 use prost::Message;
 use tokio::sync::mpsc;
 
@@ -47,12 +48,13 @@ impl<R: Replica> TestClient<R> {
         next.expect("the stream goes on").expect("it is not closed")
     }
 
-    async fn request(&mut self, number: u64, operation: Operation) {
+    async fn request(&mut self, number: u64, operation: impl Into<frames::Operation>) {
+        let operation = operation.into();
         let (seen, missing) = (number - 1, Vec::new());
-        self.stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation }))).await;
+        self.stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation: operation.into() }))).await;
     }
 
-    async fn answer(&mut self, number: u64, operation: Operation) -> Answer {
+    async fn answer(&mut self, number: u64, operation: impl Into<frames::Operation>) -> frames::Answer {
         self.request(number, operation).await;
         match self.next().await {
             ToClient::Answer { number: to, answer } if to == number => answer,
@@ -71,7 +73,7 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     let disk = FakeDisk::default();
     let host = host(&disk).await;
     let mut client = TestClient::open(&host, 7).await;
-    assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
+    assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 }.into());
     let accepts = || *host.accepts().borrow();
     assert!(!host.own_status().low_space && accepts());
     disk.set_full(true);
@@ -80,11 +82,11 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     assert!(!accepts() && *host.leads().borrow(), "health tells it, and leases go on");
     let says = "the server has too little free space: 0 MiB, and it needs 64 MiB";
     let low = Refused { refusal: Refusal::LowSpace, message: says.to_owned(), cycle: Vec::new() };
-    assert_eq!(client.answer(2, acquire("b")).await, Answer::Refused(low));
-    assert_eq!(client.answer(3, Operation::Release { acquire: 1 }).await, Answer::Released);
+    assert_eq!(client.answer(2, acquire("b")).await, frames::Answer::Refused(low));
+    assert_eq!(client.answer(3, Operation::Release { acquire: 1 }).await, Answer::Released.into());
     disk.set_full(false);
     host.look_at_space();
-    assert_eq!(client.answer(4, acquire("b")).await, Answer::Granted { fence: 2 });
+    assert_eq!(client.answer(4, acquire("b")).await, Answer::Granted { fence: 2 }.into());
     host.shutdown().await;
 }
 
@@ -97,13 +99,13 @@ async fn a_client_that_pipelines_gets_all_of_its_answers_in_order() {
     let asks = tokio::spawn(async move {
         for number in 1..=REQUESTS {
             let (seen, missing, operation) = (number - 1, Vec::new(), acquire(&format!("lock {number}")));
-            stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation }))).await;
+            stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation: operation.into() }))).await;
         }
         stream
     });
     for number in 1..=REQUESTS {
         let next = tokio::time::timeout(LONG, heard.recv()).await.expect("an answer");
-        let granted = ToClient::Answer { number, answer: Answer::Granted { fence: number } };
+        let granted = ToClient::Answer { number, answer: Answer::Granted { fence: number }.into() };
         assert_eq!(next, Some(Ok(granted)));
     }
     drop(asks.await.unwrap());
@@ -226,7 +228,7 @@ async fn a_leader_that_lost_its_majority_for_a_moment_begins_to_lead_again() {
     assert_eq!(said, Some(Err(Closing::NotLeading)));
     tokio::time::timeout(LONG, leads.wait_for(|leads| *leads)).await.expect("it leads again").unwrap();
     let mut client = TestClient::open(&host, 8).await;
-    assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
+    assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 }.into());
     runs.abort();
 }
 
@@ -262,7 +264,7 @@ async fn a_client_that_does_not_read_its_refusals_costs_few_bytes() {
     let mut client = TestClient::open(&host, 7).await;
     for owner in 1..=OWNERS {
         let granted = client.answer(owner, of_owner(owner, long_name(owner))).await;
-        assert_eq!(granted, Answer::Granted { fence: owner });
+        assert_eq!(granted, Answer::Granted { fence: owner }.into());
     }
     for owner in 1..OWNERS {
         client.request(OWNERS + owner, of_owner(owner, long_name(owner + 1))).await;
@@ -292,7 +294,7 @@ async fn a_client_that_reads_late_gets_all_of_its_answers() {
         for number in 1..=REQUESTS {
             // An empty name is refused at once.
             let (seen, missing, operation) = (number - 1, Vec::new(), acquire(""));
-            stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation }))).await;
+            stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation: operation.into() }))).await;
         }
         stream
     });

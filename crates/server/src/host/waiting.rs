@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use baton_types::frames::{Answer, Hopeless, Leader, Refused, ToClient, Wait};
+use baton_types::frames::{Answer, Hopeless, Leader, Refused, ToClient};
+use baton_types::locks::Wait;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::{Stream, StreamExt};
 
@@ -148,6 +149,7 @@ mod tests {
     use super::*;
     use baton_types::frames::{self, Refusal};
     use baton_types::limits::REQUESTS_MAX;
+    use baton_types::locks;
     use futures::FutureExt;
 
     use crate::frontend::{PARKED_BYTES_MAX, WINDOW};
@@ -182,7 +184,7 @@ mod tests {
         let (frames, _heard) = channel();
         let parked = PARKED_BYTES_MAX / size_of::<frames::Request>() + 1;
         let refusal = |number| refused(number, "x".repeat(80));
-        let granted = |number| ToClient::Answer { number, answer: Answer::Granted { fence: number } };
+        let granted = |number| ToClient::Answer { number, answer: locks::Answer::Granted { fence: number }.into() };
         while frames.waiting.bytes() <= UNREAD_BYTES {
             assert!(frames.say(refusal(0)));
         }

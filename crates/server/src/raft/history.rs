@@ -16,23 +16,22 @@ use super::log_reader::{self, LogReader};
 use super::peers::is_acceptable;
 use crate::format::record::{LogId, Vote};
 
-/// A leader says what cannot be true.
+/// A leader says what cannot be true. The subject of the sentence is the leader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Contradiction {
     #[error(
-        "entry {} of term {} is committed here, but node {leader}, which leads in term {term}, has entry {} of term {}: the \
-         data folder of a node was set back to an older copy, and entries that were acknowledged have been replaced, so the \
-         state of this node is not that of the leader; remove this node from the cluster, empty its folder, and add it again; \
-         what was acknowledged in the replaced entries is lost", ours.index, ours.term, theirs.index, theirs.term
+        "it has entry {} of term {}, but entry {} of term {} is committed here: the data folder of a node was set back to an older \
+         copy, and entries that were acknowledged have been replaced, so the state of this node is not that of the leader; remove \
+         this node from the cluster, empty its folder, and add it again; what was acknowledged in the replaced entries is lost",
+        theirs.index, theirs.term, ours.index, ours.term
     )]
-    Decided { ours: LogId, theirs: LogId, leader: u64, term: u64 },
+    Decided { ours: LogId, theirs: LogId },
     #[error(
-        "entry {} of term {} here is not the entry with this number and term of node {leader}, which leads in term {term}: the \
-         data folder of a node was set back to an older copy, and the term {} began twice, so the state of this node is not that \
-         of the leader; remove this node from the cluster, empty its folder, and add it again; what only this node has \
-         acknowledged is lost", id.index, id.term, id.term
+        "its entry {} of term {} is not the one with this number and term here: the data folder of a node was set back to an \
+         older copy, and the term {} began twice, so the state of this node is not that of the leader; remove this node from the \
+         cluster, empty its folder, and add it again; what only this node has acknowledged is lost", id.index, id.term, id.term
     )]
-    Content { id: LogId, leader: u64, term: u64 },
+    Content { id: LogId },
     #[error(
         "it sent entry {} of term {}, but as the same leader it has sent entry {} of term {} before", theirs.index,
         theirs.term, ours.index, ours.term
@@ -75,7 +74,7 @@ impl History {
         let decided = image.decided();
         for theirs in ids {
             if let Some(ours) = decided.and_then(|upto| differs(&image, upto, theirs)) {
-                return Err(Contradiction::Decided { ours, theirs, leader: vote.node, term: vote.term });
+                return Err(Contradiction::Decided { ours, theirs });
             }
             if let Some(ours) = agreed.and_then(|upto| differs(&image, upto, theirs)) {
                 return Err(Contradiction::Itself { ours, theirs });
@@ -100,7 +99,7 @@ impl History {
             image.term(id.index) == Some(id.term) && image.fingerprint(id.index) != Some(theirs)
         };
         match contents.into_iter().find(is_other) {
-            Some((id, _)) => Err(Contradiction::Content { id, leader: vote.node, term: vote.term }),
+            Some((id, _)) => Err(Contradiction::Content { id }),
             None => Ok(()),
         }
     }

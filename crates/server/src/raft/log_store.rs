@@ -55,10 +55,13 @@ pub type Fatal = Arc<dyn Fn(&str) + Send + Sync>;
 /// The exit status of a server that cannot go on.
 const FAILED: i32 = 1;
 
+/// The name in the log of what all parts of the node say through the two functions below.
+const TARGET: &str = "baton_server::raft";
+
 /// The function for production: logs the reason, and ends the process.
 pub fn end_process() -> Fatal {
     Arc::new(|why| {
-        tracing::error!("{why}");
+        tracing::error!(target: TARGET, "{why}");
         // Another thread may write the log line. Nothing is written to the journal or acknowledged meanwhile, because
         // the caller waits here.
         std::thread::sleep(LAST_LINE_MAX);
@@ -71,7 +74,7 @@ pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The function for production: logs a warning.
 pub fn complain() -> Warn {
-    Arc::new(|what| tracing::warn!("{what}"))
+    Arc::new(|what| tracing::warn!(target: TARGET, "{what}"))
 }
 
 pub struct LogStore {

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_runtime::timeout;
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
@@ -147,17 +149,25 @@ impl Node {
         let patience = self.group.timing.election_max * 2;
         let old: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
         let new: BTreeSet<u64> = old.iter().copied().filter(|voter| *voter != id).collect();
-        let asked = old.iter().map(|voter| async move {
-            let is_me = *voter == self.id();
-            (*voter, if is_me { Ok(()) } else { self.group.check_health(*voter, patience).await })
+        let halves = [old.clone(), new];
+        let asked = old.into_iter().map(|voter| async move {
+            let is_me = voter == self.id();
+            (voter, if is_me { Ok(()) } else { self.group.check_health(voter, patience).await })
         });
-        let voters = join_all(asked).await;
-        let healthy = voters.iter().filter(|(_, health)| health.is_ok()).map(|(voter, _)| *voter).collect();
-        if is_majority(&[old, new], &healthy) {
-            return Ok(());
+        let mut answers: FuturesUnordered<_> = asked.collect();
+        let (mut healthy, mut refusals) = (BTreeSet::new(), BTreeMap::new());
+        while let Some((voter, health)) = answers.next().await {
+            match health {
+                Ok(()) => drop(healthy.insert(voter)),
+                Err(why) => drop(refusals.insert(voter, why.to_string())),
+            }
+            // Nobody waits for a dead voter, which is most often the one to remove.
+            if is_majority(&halves, &healthy) {
+                return Ok(());
+            }
         }
-        let others = voters.into_iter().filter(|(voter, _)| *voter != id);
-        let why: Vec<String> = others.filter_map(|(_, health)| Some(health.err()?.to_string())).collect();
+        refusals.remove(&id);
+        let why = Vec::from_iter(refusals.into_values());
         Err(MemberError::NoMajority { name: name(metrics, id), why: why.join("; ") })
     }
 

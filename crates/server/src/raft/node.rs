@@ -36,6 +36,7 @@ use super::votes::Votes;
 use super::{copies, leadership, records, space};
 use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
+use crate::limiter::Limiter;
 use crate::replica::{Leadership, Role, Status};
 use crate::state::{Command, Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store, adopt, refuse_unfinished};
@@ -115,7 +116,7 @@ impl Parts {
         let hooks = (fatal, warn.clone());
         let log = LogStore::open(&store, segment_bytes, snapshot, counters, alone.clone(), hooks, alive.clone())?;
         let (evictor, history) = (log.evictor(), log.history());
-        store.remarks().iter().for_each(|remark| warn(remark));
+        store.tell_remarks(warn);
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
@@ -539,14 +540,17 @@ async fn purge(
 /// Whenever the membership changes, sets `alone` (true if this node is the only member) and the addresses of the peers.
 async fn follow_members(raft: Raft<TypeConfig, Machine>, node: u64, alone: Arc<AtomicBool>, peers: Peers) {
     let mut metrics = raft.server_metrics();
-    let mut known = String::new();
+    let (mut known, mut limiter) = (String::new(), Limiter::default());
     loop {
         {
             let membership = metrics.borrow_watched().membership_config.clone();
             let members = in_words(&membership);
             let is_alone_from_the_start = known.is_empty() && membership.nodes().count() <= 1;
-            if members != known && !is_alone_from_the_start {
-                info!("the members of the cluster are now {members}");
+            if members != known
+                && !is_alone_from_the_start
+                && let Some(left_out) = limiter.event("members")
+            {
+                info!(left_out, "the members of the cluster are now {members}");
             }
             known = members;
             alone.store(membership.nodes().map(|(id, _)| *id).eq([node]), Ordering::Relaxed);

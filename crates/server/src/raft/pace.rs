@@ -109,6 +109,36 @@ impl Recent {
     }
 }
 
+/// The round trips to one node. Raft's core of a voter waits for its disk in an election, and then answers all questions of
+/// that time late, for one reason. So questions that were on their way together count once.
+#[derive(Debug, Default)]
+pub(super) struct RoundTrips {
+    recent: Recent,
+    /// When the last one that counts was answered.
+    answered: Mutex<Option<Instant>>,
+}
+
+impl RoundTrips {
+    /// A question that was sent then has just been answered.
+    pub fn note(&self, sent: Instant) {
+        self.note_at(sent, Instant::now());
+    }
+
+    fn note_at(&self, sent: Instant, now: Instant) {
+        // A poisoned lock is harmless: nothing panics while the lock is held.
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        if answered.is_none_or(|answered| answered <= sent) {
+            *answered = Some(now);
+            self.recent.windows(now, |windows| windows.now.note(now.saturating_duration_since(sent)));
+        }
+    }
+
+    /// Several took this long, or longer.
+    pub fn often(&self) -> Duration {
+        self.recent.often()
+    }
+}
+
 /// What to do about slow syncs, as a sentence without a subject; none if they are fast enough.
 pub(super) fn slow_syncs(longest: Duration, timing: Timing) -> Option<String> {
     let what = format!("needs up to {} ms for a sync of its log", longest.as_millis());
@@ -217,6 +247,16 @@ mod tests {
         assert_eq!((recent.longest(), recent.often(), recent.shortest()), (ms(70), ms(9), ms(8)));
         recent.note(ms(62));
         assert_eq!((recent.longest(), recent.often(), recent.shortest()), (ms(70), ms(60), ms(8)));
+    }
+
+    #[test]
+    fn answers_that_were_late_together_count_once() {
+        let (trips, start) = (RoundTrips::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        (0..12).for_each(|round| trips.note_at(at(50 * round), at(600)));
+        assert_eq!(trips.often(), Duration::ZERO, "one stop of the node");
+        (6..10).for_each(|round| trips.note_at(at(100 * round), at(100 * round + 60)));
+        assert_eq!(trips.often(), Duration::from_millis(60));
     }
 
     #[test]

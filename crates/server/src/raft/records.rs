@@ -174,7 +174,7 @@ async fn change_own(group: &Group, seen: &Metrics, record: NodeRecord) -> Result
                 group.update(seen.id, record.clone()).await.map_err(|refused| refused.to_string())
             }
             Some(known) => ask_leader(&group.peers.get(leader, known), record.clone()).await,
-            None => Err(format!("the leader, node {leader}, is no member that this node knows")),
+            None => Err(format!("the leader (id {leader}) is no member that this node knows")),
         };
         match changed {
             Ok(()) => return Ok(()),

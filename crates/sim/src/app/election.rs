@@ -233,10 +233,7 @@ impl<P: Election> Application<P> for ElectionUsers {
             (Plan::Look, ElectionTrigger::NoLeader(noticed)) if wire.in_flight() == 0 => self.vacate(noticed, wire),
             (Plan::Look, _) => wire.plan(T, Class::Request, process, Plan::Look),
             (Plan::Elect(req), _) => {
-                let now = wire.now();
-                if let Some(tracer) = wire.tracer() {
-                    tracer.request(now, process, req);
-                }
+                wire.trace(process, || Traced::request(req));
                 wire.command(process, Command::Elect, Class::Request);
             }
             (Plan::Wait, _) => {}
@@ -247,8 +244,10 @@ impl<P: Election> Application<P> for ElectionUsers {
         let Event::Elected { leader, term } = event;
         self.beliefs[process] = (leader, term);
         self.settled[process] = wire.now();
-        wire.trace(process, || Traced::Elected { leader, term });
-        if let Some(detail) = self.leaders.believes(process, leader, term) {
+        let event = Traced::Elected { leader, term };
+        let found = self.leaders.see(process, &event);
+        wire.trace(process, || event);
+        if let Some(detail) = found {
             let detail = format!("{detail}, at {} T", in_t(wire.now()));
             wire.trace(process, || Traced::Violation { property: "safety".into(), detail: detail.clone() });
             self.violation.get_or_insert(detail);
@@ -268,7 +267,7 @@ impl<P: Election> Application<P> for ElectionUsers {
         if let Some(belief) = self.beliefs.get_mut(process) {
             *belief = (None, None);
         }
-        self.leaders.gone(process);
+        self.leaders.see(process, &Traced::Crash);
         if let ElectionTrigger::NoLeader(_) = self.trigger {
             for &observer in &self.noticed {
                 wire.suspect(observer, process);

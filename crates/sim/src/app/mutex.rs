@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::mutex::{Command, Event, Mutex};
-use baton_protocol::{ProcessId, Ticks};
+use baton_protocol::{ProcessId, Ticks, property};
 use baton_trace::Event as Traced;
 use serde::{Deserialize, Serialize};
 
@@ -343,16 +343,12 @@ impl MutexUsers {
         self.turn = None;
         self.issued += 1;
         self.clients[process] = UserState::Waiting { req, since: now };
-        let past = wire.causality().map(|causality| causality.request(process));
         if self.judge.waiting() == 0 {
             self.progress = now;
         }
-        self.judge.request(process, past);
+        self.happens(process, Traced::request(req), wire);
         if let Some(bypasses) = &mut self.bypasses {
             bypasses.request(process, now);
-        }
-        if let Some(tracer) = wire.tracer() {
-            tracer.request(now, process, req);
         }
         wire.command(process, Command::Acquire, Class::Request);
         if self.workload.app_messages {
@@ -363,10 +359,11 @@ impl MutexUsers {
 
     fn enter<P: Mutex>(&mut self, process: ProcessId, fence: u64, wire: &mut Wire<P, Plan>) {
         let now = wire.now();
-        let mut found = self.judge.grant(process, fence);
         let UserState::Waiting { req, since } = self.clients[process] else {
-            return self.violated(process, found, wire);
+            // It does not enter, so the trace has no event but the violation.
+            return self.violated(process, [("safety", property::uninvited(process))], wire);
         };
+        let mut found = self.happens(process, Traced::Enter { req, fence }, wire);
         found.extend(self.too_late(process, since, now));
         self.clients[process] = UserState::Inside { req };
         self.progress = now;
@@ -383,7 +380,6 @@ impl MutexUsers {
         if let Some(exit) = self.handover_since.take() {
             self.measured.sync_delay.add(now - exit, is_measured);
         }
-        wire.trace(process, || Traced::Enter { req, fence });
         self.violated(process, found, wire);
         if let Some(store) = &mut self.store {
             let read = store.read(fence);
@@ -394,6 +390,15 @@ impl MutexUsers {
             wire.plan(ticks(self.workload.hold * share), Class::Exit, process, plan);
         }
         wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
+    }
+
+    /// Shows an event to the oracles, and writes it to the trace. Returns the violations.
+    fn happens<P: Mutex>(&mut self, process: ProcessId, event: Traced, wire: &mut Wire<P, Plan>) -> Vec<Violation> {
+        let is_request = matches!(event, Traced::Request { .. });
+        let past = wire.causality().filter(|_| is_request).map(|causality| causality.request(process));
+        let found = self.judge.see(process, &event, past);
+        wire.trace(process, || event);
+        found
     }
 
     /// Liveness includes a bound: a grant that comes after the patience has ended is a violation.
@@ -461,8 +466,8 @@ impl MutexUsers {
         if self.clients[process] != (UserState::Inside { req }) {
             return;
         }
+        self.happens(process, Traced::Exit { req }, wire);
         self.leave(process, wire);
-        wire.trace(process, || Traced::Exit { req });
         wire.command(process, Command::Release, Class::Exit);
         self.plan_next(process, wire);
     }
@@ -470,8 +475,8 @@ impl MutexUsers {
     /// The process is no longer inside. Its user knows, and leaves without a command.
     fn lost<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         if let UserState::Inside { req } = self.clients[process] {
+            self.happens(process, Traced::Lost { req }, wire);
             self.leave(process, wire);
-            wire.trace(process, || Traced::Lost { req });
             self.plan_next(process, wire);
         }
     }
@@ -485,7 +490,6 @@ impl MutexUsers {
     fn leave<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         self.clients[process] = UserState::Idle;
         self.ended += 1;
-        self.judge.leave(process);
         self.handover_since = (self.judge.waiting() > 0).then(|| wire.now());
     }
 
@@ -564,7 +568,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
 
     fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         let Some(client) = self.clients.get(process).copied() else { return };
-        self.judge.crash(process);
+        self.judge.see(process, &Traced::Crash, None);
         self.held_back.remove(&process);
         if let Some(bypasses) = &mut self.bypasses {
             bypasses.forget(process);

@@ -9,35 +9,25 @@ use crate::oracle::suspicions::Suspicions;
 
 pub struct DetectorWatch {
     suspicions: Suspicions,
-    processes: usize,
     /// Number of suspicions.
     suspected: u64,
 }
 
 impl DetectorWatch {
     pub fn new(rules: &Rules) -> Self {
-        DetectorWatch { suspicions: Suspicions::default(), processes: rules.processes, suspected: 0 }
+        DetectorWatch { suspicions: Suspicions::new(rules.processes), suspected: 0 }
     }
 
     pub fn see(&mut self, p: ProcessId, event: &Event, place: Place, found: &mut Found) {
-        match event {
-            Event::Suspect { peer } => {
-                self.suspected += 1;
-                if let Some(mistake) = self.suspicions.suspect(p, *peer) {
-                    found.add("safety", mistake, [place]);
-                }
-            }
-            Event::Trust { peer } => self.suspicions.trust(p, *peer),
-            Event::Deliver { from, .. } => self.suspicions.hear(p, *from),
-            Event::Crash => self.suspicions.crash(p),
-            Event::Recover { .. } => self.suspicions.recover(p, self.processes),
-            _ => {}
+        self.suspected += u64::from(matches!(event, Event::Suspect { .. }));
+        if let Some(mistake) = self.suspicions.see(p, event) {
+            found.add("safety", mistake, [place]);
         }
     }
 
     pub fn verdicts(self, rules: &Rules, found: &mut Found) -> Vec<JudgedProperty> {
         let promised = |property| rules.promises.include(property);
-        let missed = self.suspicions.unnoticed(self.processes);
+        let missed = self.suspicions.unnoticed();
         let missed = missed.map(|(at, peer)| format!("P{at} does not suspect P{peer}, which is down, at the end"));
         let noticed = match (missed, rules.excuse()) {
             (None, _) => Finding::held(),

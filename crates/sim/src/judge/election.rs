@@ -40,7 +40,7 @@ impl ElectionWatch {
             Event::Elected { leader, term } => {
                 self.reports += 1;
                 let belief = Belief { leader: *leader, term: *term, place };
-                if let Some(detail) = self.leaders.believes(p, *leader, *term) {
+                if let Some(detail) = self.leaders.see(p, event) {
                     found.add("safety", detail, self.rivals(p, belief).chain([place]));
                 }
                 if let Some(own) = self.beliefs.get_mut(p) {
@@ -49,7 +49,7 @@ impl ElectionWatch {
             }
             Event::Crash => {
                 self.crashed.insert(p);
-                self.leaders.gone(p);
+                self.leaders.see(p, event);
                 if let Some(belief) = self.beliefs.get_mut(p) {
                     *belief = None;
                 }

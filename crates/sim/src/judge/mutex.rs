@@ -115,7 +115,7 @@ impl MutexWatch {
             Event::Exit { req } | Event::Lost { req } => self.exit(p, *req, place, found),
             Event::Cancel { req } => self.cancel(p, *req, place, found),
             Event::Crash => {
-                self.judge.crash(p);
+                self.judge.see(p, event, None);
                 self.users[p] = User::default();
                 self.last_exit = None;
             }
@@ -139,7 +139,7 @@ impl MutexWatch {
         {
             user.current = Some(Current { req, requested, entered: None });
             let past = self.requests.as_mut().map(|requests| requests.causality.request(p));
-            self.judge.request(p, past);
+            self.judge.see(p, &Event::request(req), past);
         }
     }
 
@@ -160,7 +160,7 @@ impl MutexWatch {
         self.check_handover(p, place, found);
         let inside: Vec<Place> =
             self.users.iter().filter_map(|user| user.current.and_then(|current| current.entered)).collect();
-        for (property, detail) in self.judge.grant(p, fence) {
+        for (property, detail) in self.judge.see(p, &Event::Enter { req, fence }, None) {
             let requested = self.users[p].current.map(|current| current.requested);
             let shown = match property {
                 "safety" => inside.clone(),
@@ -200,9 +200,9 @@ impl MutexWatch {
     }
 
     fn leave(&mut self, p: ProcessId) {
-        if self.users[p].current.is_some_and(|current| current.entered.is_some()) {
+        if let Some(Current { req, entered: Some(_), .. }) = self.users[p].current {
             self.users[p].current = None;
-            self.judge.leave(p);
+            self.judge.see(p, &Event::Exit { req }, None);
             self.next(p);
         }
     }
@@ -212,7 +212,7 @@ impl MutexWatch {
         match user.current {
             Some(current) if current.req == req && current.entered.is_none() => {
                 user.current = None;
-                self.judge.cancel(p);
+                self.judge.see(p, &Event::Cancel { req }, None);
                 self.next(p);
             }
             _ => match user.queued.iter().position(|(queued, _)| *queued == req) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::ProcessId;
+use baton_trace::Event;
 
 #[derive(Clone, Debug, Default)]
 pub struct Leaders {
@@ -11,9 +12,21 @@ pub struct Leaders {
 }
 
 impl Leaders {
-    /// `process` believes in this leader from now on. Returns what is wrong, if anything.
-    pub fn believes(&mut self, process: ProcessId, leader: Option<ProcessId>, term: Option<u64>) -> Option<String> {
-        self.gone(process);
+    /// An event of `process`. Returns what is wrong, if anything.
+    pub fn see(&mut self, process: ProcessId, event: &Event) -> Option<String> {
+        match event {
+            Event::Elected { leader, term } => self.believes(process, *leader, *term),
+            Event::Crash => {
+                self.leading.remove(&process);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// `process` believes in this leader from now on.
+    fn believes(&mut self, process: ProcessId, leader: Option<ProcessId>, term: Option<u64>) -> Option<String> {
+        self.leading.remove(&process);
         let other = match (leader, term) {
             (Some(leader), Some(term)) => {
                 let first = *self.terms.entry(term).or_insert(leader);
@@ -28,11 +41,6 @@ impl Leaders {
             self.leading.insert(process);
         }
         other
-    }
-
-    /// `process` has crashed, or given up its belief in a leader.
-    pub fn gone(&mut self, process: ProcessId) {
-        self.leading.remove(&process);
     }
 
     /// The processes that believe themselves the leader, in any terms.
@@ -56,7 +64,7 @@ mod tests {
         assert_eq!(leaders.believes(1, Some(1), None), None);
         assert_eq!(leaders.believes(0, Some(1), None), None);
         assert_eq!(leaders.believes(2, Some(2), None), Some("P1 and P2 both lead".into()));
-        leaders.gone(1);
+        leaders.see(1, &Event::Crash);
         assert_eq!(leaders.believes(2, Some(2), None), None);
     }
 

@@ -1,8 +1,10 @@
-//! All oracles of mutual exclusion together. The caller reports requests, grants and exits, and gets the violations.
+//! All oracles of mutual exclusion together. They see the events of a trace: a live run, a stage (and so a replay) and the
+//! judge of traces show them the same ones.
 
 use std::collections::BTreeSet;
 
 use baton_protocol::{ProcessId, Property, property};
+use baton_trace::Event;
 
 use super::causality::Past;
 use super::fence::Fences;
@@ -39,8 +41,24 @@ impl MutexJudge {
         }
     }
 
-    /// `process` requests. `past` is the causal past of the request, if it is known.
-    pub fn request(&mut self, process: ProcessId, past: Option<Past>) {
+    /// An event of `process`. `past` is the causal past of a request, if it is known. Returns the violations.
+    pub fn see(&mut self, process: ProcessId, event: &Event, past: Option<Past>) -> Vec<Violation> {
+        match event {
+            Event::Request { .. } => self.request(process, past),
+            Event::Enter { fence, .. } => return self.grant(process, *fence),
+            Event::Exit { .. } | Event::Lost { .. } => self.safety.leave(process),
+            Event::Cancel { .. } => self.cancel(process),
+            // It is no longer in the critical section, and its request is void.
+            Event::Crash => {
+                self.cancel(process);
+                self.safety.leave(process);
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn request(&mut self, process: ProcessId, past: Option<Past>) {
         self.waited_together |= !self.waiting.is_empty();
         self.overlapped |= self.waited_together || !self.safety.is_free();
         self.waiting.insert(process);
@@ -89,8 +107,8 @@ impl MutexJudge {
         }
     }
 
-    /// `process` is granted. Returns the violations. A process that has not requested does not enter.
-    pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
+    /// A process that has not requested does not enter.
+    fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
         if !self.waiting.remove(&process) {
             return vec![("safety", property::uninvited(process))];
         }
@@ -103,23 +121,12 @@ impl MutexJudge {
         found.into_iter().filter_map(|(property, detail)| detail.map(|detail| (property, detail))).collect()
     }
 
-    /// `process` has left.
-    pub fn leave(&mut self, process: ProcessId) {
-        self.safety.leave(process);
-    }
-
     /// The user of `process` has given up its request before the grant.
-    pub fn cancel(&mut self, process: ProcessId) {
+    fn cancel(&mut self, process: ProcessId) {
         self.waiting.remove(&process);
         if let Some(order) = &mut self.order {
             order.forget(process);
         }
-    }
-
-    /// `process` has crashed: it is no longer in the critical section, and its request is void.
-    pub fn crash(&mut self, process: ProcessId) {
-        self.cancel(process);
-        self.safety.leave(process);
     }
 }
 
@@ -138,8 +145,8 @@ mod tests {
         let properties: Vec<_> = judge.grant(1, 1).into_iter().map(|(property, _)| property).collect();
         assert_eq!(properties, ["safety", "fence"]);
         judge.request(0, None);
-        judge.crash(0);
-        judge.crash(1);
+        judge.see(0, &Event::Crash, None);
+        judge.see(1, &Event::Crash, None);
         judge.request(0, None);
         assert!(judge.grant(0, 2).is_empty(), "a crashed process is not in the critical section");
     }
@@ -151,7 +158,7 @@ mod tests {
             assert!(!judge.tests(Property::Fence, true));
             judge.request(process, None);
             judge.grant(process, process as u64);
-            judge.leave(process);
+            judge.see(process, &Event::Exit { req: 0 }, None);
         }
         assert!(judge.tests(Property::Fence, true) && !judge.tests(Property::Safety, true));
         assert_eq!(judge.why_untested(Property::Order, true), "no two processes wait at the same time");

@@ -87,7 +87,7 @@ impl<'t, D: Detector> Beats<'t, D> {
             paused: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             ends_left,
-            suspicions: Suspicions::default(),
+            suspicions: Suspicions::new(n),
             mistake: None,
             records,
             next: 0,
@@ -183,7 +183,7 @@ impl<'t, D: Detector> Beats<'t, D> {
                 member.watcher.suspect(*peer);
                 let deadline = member.watcher.deadline(*peer).unwrap_or_default();
                 self.text.push(format!("P{at} suspects P{peer}: by its clock the deadline {deadline} is over"));
-                if let Some(mistake) = self.suspicions.suspect(at, *peer) {
+                if let Some(mistake) = self.suspicions.see(at, &record.event) {
                     let detail = format!("P{at} suspected P{peer}, which was alive, at {} T", in_t(now));
                     self.mistake.get_or_insert(detail);
                     self.text.push(format!("VIOLATES safety: {mistake}"));
@@ -200,7 +200,7 @@ impl<'t, D: Detector> Beats<'t, D> {
                 }
                 (member.beats_at, member.since) = (None, Some(now));
                 self.paused.remove(&at);
-                self.suspicions.crash(at);
+                self.suspicions.see(at, &record.event);
                 self.in_flight.retain(|_, message| message.to != at);
                 self.text.push(format!("P{at} crashes"));
                 Ok(())
@@ -210,7 +210,7 @@ impl<'t, D: Detector> Beats<'t, D> {
                     return Err(wrong(&format!("that {}", Refused::NotDown { process: at })));
                 }
                 member.since = Some(now);
-                self.suspicions.recover(at, n);
+                self.suspicions.see(at, &record.event);
                 self.in_flight.retain(|_, message| message.from != at);
                 self.text.push(format!("P{at} recovers"));
                 self.start(at)
@@ -242,7 +242,7 @@ impl<'t, D: Detector> Beats<'t, D> {
         if !trusts {
             return Ok(());
         }
-        self.suspicions.trust(at, from);
+        self.suspicions.see(at, &Event::Trust { peer: from });
         self.text.push(format!("P{at} trusts P{from} again"));
         let (peer, expected) = (from, || format!("that P{at} trusts P{from} again"));
         let record = self.output(expected)?;
@@ -337,7 +337,7 @@ impl<'t, D: Detector> Beats<'t, D> {
 
     /// At the end of a simulation: a live process does not suspect a crashed one.
     fn incomplete(&self) -> Option<Violation> {
-        let (at, peer) = self.suspicions.unnoticed(self.members.len())?;
+        let (at, peer) = self.suspicions.unnoticed()?;
         let since = in_t(self.members[peer].since.unwrap_or_default());
         Some(("liveness", format!("P{at} does not suspect P{peer}, which crashed at {since} T")))
     }

@@ -12,7 +12,7 @@ use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
-use baton_trace::{DropReason, Event, Header, Record, Unit};
+use baton_trace::{DropReason, Event, Header, Record, Recorder, Unit};
 
 use super::repeat::{Aim, Elects, Repeat};
 use crate::app::Application;
@@ -26,7 +26,6 @@ use crate::network::Delay;
 use crate::run::Options;
 use crate::stage::Stage;
 use crate::swarm;
-use crate::tracer::Tracer;
 use crate::world::{Setup, World};
 
 /// A trace in memory. The test reads it while its writer still exists.
@@ -65,7 +64,7 @@ impl Beside<'_> {
             detection: Some(Delays { least: 2 * options.params.delay_max, spread: 0 }),
             clocks: Clocks::drawn(group.processes, options.drift, options.seed),
             seed: options.seed,
-            tracer: Some(Tracer::new(Box::new(buffer.clone()), &header).unwrap()),
+            recorder: Some(Recorder::begin(Box::new(buffer.clone()) as _, &header, group.processes).unwrap()),
             causality: false,
         };
         let mut world = World::new(group, users, setup);

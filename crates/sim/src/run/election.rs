@@ -69,7 +69,7 @@ impl Run<'_> {
         if let (Verdict::Violated, Some(detail)) = (properties.liveness.verdict, properties.liveness.detail.clone()) {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
-        finish_trace(&mut wire, ended, 0)?;
+        finish_trace(&mut wire, ended)?;
         let last_arrival = wire.last_arrival();
         let rivals = in_t(users.rivals(wire.now()));
         let dead = (0..n).filter(|&process| !wire.is_up(process)).collect();

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_protocol::append::Slot;
 use baton_protocol::{ProcessId, Property};
 
+use baton_trace::Event;
+
 use crate::oracle::causality::{Causality, Past};
 use crate::oracle::file::Files;
 use crate::oracle::leaders::Leaders;
@@ -44,7 +46,7 @@ impl Oracles {
             files: Some(Files::default()),
             appends: BTreeMap::new(),
             appended: BTreeSet::new(),
-            suspicions: detects.then(Suspicions::default),
+            suspicions: detects.then(|| Suspicions::new(processes)),
         }
     }
 
@@ -72,13 +74,25 @@ impl Oracles {
         self.beliefs.get(&process).copied().flatten()
     }
 
-    pub fn request(&mut self, process: ProcessId) {
-        let past = self.causality.as_mut().map(|causality| causality.request(process));
-        self.mutex.request(process, past);
-    }
-
-    pub fn leave(&mut self, process: ProcessId) {
-        self.mutex.leave(process);
+    /// Shows an event to all oracles. Returns the violations. A process has one request at a time, so the numbers of
+    /// requests do not matter.
+    pub fn see(&mut self, process: ProcessId, event: &Event) -> Vec<Violation> {
+        let causality = self.causality.as_mut().filter(|_| matches!(event, Event::Request { .. }));
+        let past = causality.map(|causality| causality.request(process));
+        let mut found = self.mutex.see(process, event, past);
+        let mistake = self.suspicions.as_mut().and_then(|suspicions| suspicions.see(process, event));
+        found.extend(self.leaders.see(process, event).into_iter().chain(mistake).map(|detail| ("safety", detail)));
+        match event {
+            Event::Elected { leader, .. } => {
+                self.beliefs.insert(process, *leader);
+            }
+            Event::Crash => {
+                self.appends.remove(&process);
+                self.beliefs.remove(&process);
+            }
+            _ => {}
+        }
+        found
     }
 
     pub fn send(&mut self, message: u64, from: ProcessId) {
@@ -104,16 +118,6 @@ impl Oracles {
         self.pasts.remove(&message);
     }
 
-    pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
-        self.mutex.grant(process, fence)
-    }
-
-    pub fn elect(&mut self, process: ProcessId, leader: Option<ProcessId>, term: Option<u64>) -> Vec<Violation> {
-        self.beliefs.insert(process, leader);
-        let found = self.leaders.believes(process, leader, term);
-        found.map(|detail| ("safety", detail)).into_iter().collect()
-    }
-
     pub fn append(&mut self, process: ProcessId, number: u64) {
         self.appends.insert(process, number);
         if !self.appended.insert(number) {
@@ -136,30 +140,8 @@ impl Oracles {
         judge.judge(files, false).map(|detail| ("safety", detail)).into_iter().collect()
     }
 
-    pub fn suspect(&mut self, process: ProcessId, peer: ProcessId) -> Vec<Violation> {
-        let mistake = self.suspicions.as_mut().and_then(|suspicions| suspicions.suspect(process, peer));
-        mistake.map(|detail| ("safety", detail)).into_iter().collect()
-    }
-
-    pub fn trust(&mut self, process: ProcessId, peer: ProcessId) {
-        self.suspicions.iter_mut().for_each(|suspicions| suspicions.trust(process, peer));
-    }
-
     /// None unless the processes are failure detectors.
     pub fn suspicions(&self) -> Option<&Suspicions> {
         self.suspicions.as_ref()
-    }
-
-    /// `processes`: the number of all.
-    pub fn recover(&mut self, process: ProcessId, processes: usize) {
-        self.suspicions.iter_mut().for_each(|suspicions| suspicions.recover(process, processes));
-    }
-
-    pub fn crash(&mut self, process: ProcessId) {
-        self.suspicions.iter_mut().for_each(|suspicions| suspicions.crash(process));
-        self.appends.remove(&process);
-        self.mutex.crash(process);
-        self.leaders.gone(process);
-        self.beliefs.remove(&process);
     }
 }

@@ -3,42 +3,22 @@
 //!
 //! A stage has no time: the time of a record is the number of its action, from 1 on. The start has time 0.
 
-use std::collections::BTreeMap;
-
-use baton_protocol::clock::LamportClock;
 use baton_protocol::{Message, ProcessId, Protocol};
-use baton_trace::{Action, DropReason, Event, Record, Wish};
+use baton_trace::{Action, DropReason, Event, Record, Recorder, Wish};
 
 use super::{Effect, Envelope, Payload};
 
 /// Collects the records of one run.
-#[derive(Clone, Debug)]
-pub struct Recorder {
-    records: Vec<Record>,
-    clocks: Vec<LamportClock>,
-    /// The Lamport time at which each message was sent, by its original number.
-    sent: BTreeMap<u64, u64>,
-    /// The latest request of each process.
-    requests: Vec<u64>,
-    requests_made: u64,
+#[derive(Debug)]
+pub struct StageRecorder {
+    recorder: Recorder<Vec<Record>>,
     /// Actions so far.
     actions: u64,
-    entries: u64,
-    messages: u64,
 }
 
-impl Recorder {
+impl StageRecorder {
     pub fn new(processes: usize) -> Self {
-        Recorder {
-            records: Vec::new(),
-            clocks: vec![LamportClock::default(); processes],
-            sent: BTreeMap::new(),
-            requests: vec![0; processes],
-            requests_made: 0,
-            actions: 0,
-            entries: 0,
-            messages: 0,
-        }
+        StageRecorder { recorder: Recorder::new(Vec::new(), processes), actions: 0 }
     }
 
     /// The start of the group.
@@ -81,30 +61,23 @@ impl Recorder {
     }
 
     pub fn records(&self) -> &[Record] {
-        &self.records
+        self.recorder.records()
     }
 
     /// All records, and a last record `end`. A replay demands one.
-    pub fn finish(mut self, reason: &str) -> Vec<Record> {
-        let (entries, messages) = (self.entries, self.messages);
-        self.record(None, Event::End { reason: reason.into(), entries, messages });
-        self.records
+    pub fn finish(self, reason: &str) -> Vec<Record> {
+        self.recorder.finish(self.actions as f64, reason)
     }
 
     fn cause(&mut self, action: &Action) {
         let (process, event) = match action {
             Action::User { process, wish: Wish::Request | Wish::Elect } => {
-                self.requests[*process] = self.requests_made;
-                self.requests_made += 1;
-                let lamport = self.clocks[*process].tick();
-                (process, Event::Request { req: self.requests[*process], lamport })
+                (process, Event::request(self.recorder.number_request(*process)))
             }
             Action::User { process, wish: Wish::Append(_) } => {
-                self.requests[*process] = self.requests_made;
-                self.requests_made += 1;
-                (process, Event::Append { req: self.requests[*process] })
+                (process, Event::Append { req: self.recorder.number_request(*process) })
             }
-            Action::User { process, wish: Wish::Release } => (process, Event::Exit { req: self.requests[*process] }),
+            Action::User { process, wish: Wish::Release } => (process, Event::Exit { req: self.latest(*process) }),
             Action::Timer { process, name } => (process, Event::Timer { name: name.clone() }),
             Action::Suspect { by, of } => (by, Event::Suspect { peer: *of }),
             Action::Trust { by, of } => (by, Event::Trust { peer: *of }),
@@ -131,14 +104,13 @@ impl Recorder {
             Effect::Delivered(envelope) => self.deliver(envelope),
             Effect::Lost(envelope) => self.lose(envelope, reason),
             Effect::Granted { process, fence, asked: true } => {
-                self.entries += 1;
-                self.record(Some(*process), Event::Enter { req: self.requests[*process], fence: *fence });
+                self.record(Some(*process), Event::Enter { req: self.latest(*process), fence: *fence });
             }
             Effect::Revoked { process } => {
-                self.record(Some(*process), Event::Lost { req: self.requests[*process] });
+                self.record(Some(*process), Event::Lost { req: self.latest(*process) });
             }
             Effect::Appended { process, offset, asked: true } => {
-                self.record(Some(*process), Event::Appended { req: self.requests[*process], offset: *offset });
+                self.record(Some(*process), Event::Appended { req: self.latest(*process), offset: *offset });
             }
             Effect::Elected { process, leader, term } => {
                 self.record(Some(*process), Event::Elected { leader: *leader, term: *term });
@@ -153,10 +125,8 @@ impl Recorder {
     }
 
     fn send<M: Message>(&mut self, Envelope { original, from, to, payload, .. }: &Envelope<M>) {
-        self.sent.insert(*original, self.clocks[*from].tick());
         let event = match payload {
             Payload::Protocol(message) => {
-                self.messages += 1;
                 let bytes = postcard::to_allocvec(message).map_or(0, |bytes| bytes.len() as u64);
                 Event::send(*original, *to, message, bytes)
             }
@@ -166,8 +136,6 @@ impl Recorder {
     }
 
     fn deliver<M: Message>(&mut self, Envelope { original, from, to, payload, .. }: &Envelope<M>) {
-        let sent = self.sent.get(original).copied().unwrap_or_default();
-        self.clocks[*to].receive(sent);
         let event = match payload {
             Payload::Protocol(message) => Event::Deliver { msg: *original, from: *from, kind: message.kind().into() },
             Payload::App(_) => Event::AppDeliver { msg: *original, from: *from },
@@ -179,9 +147,12 @@ impl Recorder {
         self.record(Some(*to), Event::Drop { msg: *original, reason });
     }
 
+    fn latest(&self, process: ProcessId) -> u64 {
+        self.recorder.latest_request(process)
+    }
+
     fn record(&mut self, p: Option<ProcessId>, event: Event) {
-        let seq = self.records.len() as u64;
-        self.records.push(Record { seq, t: self.actions as f64, p, resource: None, event });
+        self.recorder.record(self.actions as f64, p, event);
     }
 }
 
@@ -229,7 +200,7 @@ mod tests {
                 ..Rules::default()
             };
             let mut random = fastrand::Rng::with_seed(self.seed);
-            let mut recorder = Recorder::new(header.processes);
+            let mut recorder = StageRecorder::new(header.processes);
             recorder.start(&stage.start());
             let mut violations = Vec::new();
             for _ in 0..80 {

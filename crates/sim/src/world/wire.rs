@@ -1,5 +1,6 @@
 //! What users can do with a world, and what happens to messages between the processes.
 
+use std::io;
 use std::ops::Range;
 
 use baton_protocol::{Message, ProcessId, Protocol, Ticks};
@@ -11,7 +12,7 @@ use crate::faults::{Cut, FaultKind};
 use crate::metrics::Messages;
 use crate::oracle::causality::Causality;
 use crate::queue::Class;
-use crate::tracer::Tracer;
+use crate::time::in_t;
 
 impl<P: Protocol, X> Wire<P, X> {
     pub fn now(&self) -> Ticks {
@@ -48,14 +49,9 @@ impl<P: Protocol, X> Wire<P, X> {
         &self.clocks
     }
 
-    /// None if the run writes no trace.
-    pub fn tracer(&mut self) -> Option<&mut Tracer> {
-        self.tracer.as_mut()
-    }
-
-    /// Takes the tracer out, to finish the trace.
-    pub fn take_tracer(&mut self) -> Option<Tracer> {
-        self.tracer.take()
+    /// Ends the trace, if the run writes one. Returns the first error of all writes.
+    pub fn finish_trace(&mut self, reason: &str) -> io::Result<()> {
+        self.recorder.take().map_or(Ok(()), |recorder| recorder.finish(in_t(self.now), reason))
     }
 
     /// Whether `process` has not crashed. A paused process is up.
@@ -105,15 +101,15 @@ impl<P: Protocol, X> Wire<P, X> {
 
     /// Writes an event of `process` to the trace, if the run writes one.
     pub fn trace(&mut self, process: ProcessId, event: impl FnOnce() -> Event) {
-        if let Some(tracer) = &mut self.tracer {
-            tracer.write(self.now, Some(process), event());
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(in_t(self.now), Some(process), event());
         }
     }
 
     /// Writes an event that concerns no single process.
     pub fn trace_all(&mut self, event: impl FnOnce() -> Event) {
-        if let Some(tracer) = &mut self.tracer {
-            tracer.write(self.now, None, event());
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(in_t(self.now), None, event());
         }
     }
 

@@ -2,9 +2,10 @@
 
 use baton_types::frames::ToClient;
 
+use super::modules::Modules;
 use super::{Frontend, Note, Output, Standing, UnderWay, words};
 use crate::state::sessions::EndReason;
-use crate::state::{Command, Effect, Outcome, State, What, locks, sessions};
+use crate::state::{Command, Effect, Outcome, State, What, sessions};
 
 impl Frontend {
     /// An entry of `entry_term` was applied. `state` is the state right after the command.
@@ -47,8 +48,8 @@ impl Frontend {
                 }
                 self.request_done(now_ms, state, stream, session);
             }
-            UnderWay::Call { .. } => self.note_forced(command, outcome),
-            UnderWay::Timer => self.leases.done(command),
+            UnderWay::Call { .. } => self.out.extend(Modules::note(command, outcome).map(Output::Note)),
+            UnderWay::Timer => {}
         }
     }
 
@@ -71,7 +72,7 @@ impl Frontend {
                 }
             }
             &Effect::Answer { session, number, ref answer } => {
-                self.say(session, ToClient::Answer { number, answer: words::answer(answer) });
+                self.say(session, ToClient::Answer { number, answer: Modules::answer(answer) });
             }
             &Effect::Ended { session, reason } => {
                 let (reason, message) = words::ended(reason, self.is_member);
@@ -83,16 +84,17 @@ impl Frontend {
                     }
                 }
             }
-            &Effect::Locks(locks::Effect::Revoked { session, acquire }) => {
-                self.say(session, ToClient::Revoked { acquire });
-            }
-            Effect::Locks(locks::Effect::Forced { holders, .. }) => {
+            of_module => {
+                if let Some((session, said)) = Modules::told(of_module) {
+                    self.say(session, said);
+                }
                 if let UnderWay::Call { call, .. } = *asked {
-                    self.forced(now_ms, call, holders);
+                    let expires_in = |session| self.leases.expires_in(session, now_ms).unwrap_or(0);
+                    if let Some(reply) = Modules::reply(of_module, &expires_in) {
+                        self.reply(call, reply);
+                    }
                 }
             }
-            // Only the leases use these.
-            Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) | Effect::Cluster(_) => {}
         }
     }
 
@@ -117,12 +119,7 @@ impl UnderWay {
                 (*session, *number) == (request.session, request.number)
             }
             (UnderWay::Call { command: called, .. }, command) => **called == *command,
-            (UnderWay::Timer, Command::Sessions(sessions::Command::Expire { .. })) => true,
-            (UnderWay::Timer, Command::Cluster(command)) => command.is_of_timer(),
-            (
-                UnderWay::Timer,
-                Command::Locks(locks::Command::CancelWait { .. } | locks::Command::EndLockDelay { .. }),
-            ) => true,
+            (UnderWay::Timer, command) => command.is_of_timer(),
             _ => false,
         }
     }

@@ -1,13 +1,15 @@
-//! Acquires that wait behind others anyway need not hurry: each goes into the log with the next proposal.
+//! Requests that need not hurry, such as acquires that wait behind others anyway: each goes into the log with the next
+//! proposal.
 //!
 //! When a lock with a queue is released, two requests come at the same time: the client that released it asks for it
 //! again, and the client that has it now releases it soon. If the first went into the log alone, the release would wait
 //! until the disks have it. Held back, both share a sync.
 
-use super::{Frontend, Output, Standing, locks};
-use crate::state::{Command, Operation, Request, State};
+use super::modules::Modules;
+use super::{Frontend, Output, Standing};
+use crate::state::{Command, Request, State};
 
-/// The longest time that an acquire is held back.
+/// The longest time that a request is held back.
 pub const HELD_BACK_MS: u64 = 2;
 
 /// Proposals that are held back, in order. They count as under way.
@@ -40,11 +42,7 @@ impl Frontend {
     }
 }
 
-/// Whether a request would only join a queue. A repeated one may get its answer at once.
+/// Whether a request need not hurry. A repeated one may get its answer at once.
 pub(super) fn may_be_held_back(state: &State, request: &Request) -> bool {
-    let joins_a_queue = match &request.operation {
-        Operation::Locks(operation) => locks::joins_a_queue(state, operation),
-        Operation::Close => false,
-    };
-    joins_a_queue && !state.request_known(request.session, request.number)
+    Modules::may_be_held_back(state, &request.operation) && !state.request_known(request.session, request.number)
 }

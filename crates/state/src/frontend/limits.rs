@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use baton_types::frames::Refusal;
 
-use super::{Frontend, Note, Output, locks};
+use super::modules::Gate;
+use super::{Frontend, Note, Output};
 use crate::state::{Operation, Request, RequestNumber, SessionId, State};
 
 /// The name of a limit for the operator: the command-line flag that sets it, or a few words if no flag does.
@@ -32,10 +33,10 @@ impl Denied {
 impl Frontend {
     /// The refusal, if the log does not have the request, and a limit is reached.
     pub(super) fn beyond_limits(&mut self, now_ms: u64, state: &State, request: &Request) -> Option<(Refusal, String)> {
-        let Operation::Locks(operation) = &request.operation else { return None };
-        let Denied { refusal, limit, message } = locks::closed(state, operation)
-            .or_else(|| self.lacks_space(&request.operation))
-            .or_else(|| self.locks.beyond_limits(state, &self.limits, request.session, operation))?;
+        let low_space = self.is_space_low().then(|| self.low_space());
+        let gate = Gate { state, limits: &self.limits, low_space: low_space.as_deref() };
+        let denied = self.modules.admits(&gate, request.session, &request.operation).err()?;
+        let Denied { refusal, limit, message } = denied;
         if self.is_under_way(request.session, request.number) || state.request_known(request.session, request.number) {
             return None;
         }
@@ -43,12 +44,6 @@ impl Frontend {
             self.tell_limit(now_ms, limit, &message, request.caller.from);
         }
         Some((refusal, message))
-    }
-
-    /// The operator is told of low space when it begins, and not of each refusal.
-    fn lacks_space(&self, operation: &Operation) -> Option<Denied> {
-        let denied = || Denied { refusal: Refusal::LowSpace, limit: None, message: self.low_space() };
-        (self.is_space_low() && !operation.frees()).then(denied)
     }
 
     fn is_under_way(&self, session: SessionId, number: RequestNumber) -> bool {
@@ -63,9 +58,7 @@ impl Frontend {
         {
             assert_eq!(oldest, number, "requests are applied in the order in which they were proposed");
         }
-        if let Operation::Locks(operation) = operation {
-            self.locks.applied(session, operation);
-        }
+        self.modules.applied(session, operation);
     }
 
     pub(super) fn low_space(&self) -> String {

@@ -3,9 +3,9 @@
 //!
 //! **How to drive it.** Report every event: a stream [opens](Frontend::stream_opens), [receives a
 //! frame](Frontend::hears), is [slow](Frontend::stream_slow) or [gone](Frontend::stream_gone); a call wants to
-//! [look](Frontend::look) or to [force](Frontend::force) a release; an entry [was applied](Frontend::applied);
-//! the node [learns whether it leads](Frontend::told); a proposal [was lost](Frontend::lost); a round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); a
-//! peer group [granted a lock](Frontend::admitted), or its waiters are [without hope](Frontend::hopeless).
+//! [look](Frontend::look), or wants a command of a module [applied](Frontend::call); an entry [was applied](Frontend::applied);
+//! the node [learns whether it leads](Frontend::told); a proposal [was lost](Frontend::lost); a round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); or
+//! the state [changed without an entry](Frontend::admitted).
 //! After each report, carry out all outputs of [`Frontend::poll`], in order, before the next report. Call
 //! [`Frontend::tick`] at [`Frontend::next_wake`].
 //!
@@ -22,10 +22,13 @@
 //! counts its lease from the moment when it sent that Open.
 
 mod applied;
+#[cfg(feature = "test-module")]
+mod counter;
 mod held_back;
 mod leadership;
 mod limits;
-mod locks;
+pub mod locks;
+mod modules;
 mod open;
 mod rounds;
 mod streams;
@@ -35,22 +38,18 @@ pub mod words;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::ToClient;
 use baton_types::limits::ServerLimits;
-use baton_types::views::Holder;
 
 use crate::leases::Leases;
-use crate::state::locks::LockName;
 use crate::state::{Command, RequestNumber, SessionId};
 pub use held_back::HELD_BACK_MS;
 use held_back::HeldBack;
 pub use leadership::{LEAD_AGAIN_MS, Leadership};
 pub use limits::LIMIT_AGAIN_MS;
-pub use locks::HOPELESS_AGAIN_MS;
-use locks::Locks;
+pub use modules::{Modules, Note, Reply};
 use rounds::Rounds;
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 pub use streams::{OPEN_WITHIN_MS, PARKED_BYTES_MAX, WINDOW};
@@ -141,66 +140,6 @@ pub enum Closing {
     Protocol(String),
 }
 
-/// The answer to a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// The state is at least as new as the call, and the shell may read it.
-    Current,
-    /// The release was forced. Lists the holders that were told to release the lock, or lost it at once.
-    Forced(Vec<Holder>),
-    /// This node cannot answer, for this reason.
-    Unavailable(String),
-    /// The release may or may not have been forced, for this reason.
-    Unknown(String),
-}
-
-/// An event for the operator's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    Leads {
-        term: u64,
-        /// Number of sessions in the state.
-        sessions: usize,
-    },
-    LeadsNoMore {
-        /// The term that has ended for this node.
-        term: u64,
-    },
-    /// An entry of this term was applied that is not the next proposal of this node. This is a fault of the server: no
-    /// client gets an answer for the entry, and the node begins to lead again.
-    OutOfOrder {
-        term: u64,
-    },
-    Expired {
-        session: SessionId,
-        label: String,
-        host: String,
-    },
-    /// An operator forced the release of a lock.
-    Forced {
-        lock: LockName,
-        /// True if the holders lost the lock at once.
-        now: bool,
-        /// Number of holders at that time.
-        holders: usize,
-        /// The address of the operator's client.
-        by: Option<SocketAddr>,
-    },
-    Space {
-        low: bool,
-        free_bytes: u64,
-    },
-    /// A limit refused a client. Noted at most once a minute per limit.
-    Limit {
-        /// The command-line flag that sets the limit, or a few words if no flag does.
-        limit: &'static str,
-        /// What is refused, as a sentence.
-        message: String,
-        /// The address of the client that the limit refused.
-        from: Option<SocketAddr>,
-    },
-}
-
 /// The role of this node, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -254,7 +193,7 @@ pub struct Frontend {
     leads_under_way: (u64, usize),
     /// How many proposals in `under_way` begin a session.
     opens_under_way: usize,
-    locks: Locks,
+    modules: Modules,
     space: Space,
     /// The name of this node, if there are others; otherwise empty.
     name: String,
@@ -282,7 +221,7 @@ impl Frontend {
             held_back: HeldBack::default(),
             leads_under_way: (0, 0),
             opens_under_way: 0,
-            locks: Locks::default(),
+            modules: Modules::default(),
             space: Space::default(),
             name: String::new(),
             is_member: false,
@@ -299,11 +238,6 @@ impl Frontend {
     /// The server is a member of a peer group: it applies commands with [`Grants::ByGroup`](crate::state::locks::Grants::ByGroup).
     pub fn serves_a_group(&mut self) {
         self.is_member = true;
-    }
-
-    /// From now on an acquire with time-out 0 waits this long. None: it does not wait, as from the start.
-    pub fn try_waits(&mut self, try_ms: Option<u64>) {
-        self.locks.try_waits(try_ms);
     }
 
     /// The next action for the shell.
@@ -391,8 +325,8 @@ impl Frontend {
         self.begin_rounds(now_ms);
     }
 
-    /// A call wants this command applied. The answer depends on its effects.
-    fn call(&mut self, call: CallId, command: Command) {
+    /// A call wants this command of a module applied. Its effect is the answer.
+    pub fn call(&mut self, call: CallId, command: Command) {
         if !self.leads() {
             return self.reply(call, Reply::Unavailable(self.why_not_leading().to_string()));
         }
@@ -433,13 +367,13 @@ impl Frontend {
             self.reply(call, Reply::Unavailable(why.to_string()));
         }
         for under_way in std::mem::take(&mut self.under_way) {
-            if let UnderWay::Call { call, .. } = under_way {
-                let why = format!("{why}; it is not known whether the release was forced");
+            if let UnderWay::Call { call, command } = under_way {
+                let why = format!("{why}; it is not known whether {}", Modules::done_by(&command));
                 self.reply(call, Reply::Unknown(why));
             }
         }
         self.opens_under_way = 0;
-        self.locks.reset();
+        self.modules.reset();
     }
 
     /// The reason for a refusal while this node does not lead.

@@ -1,4 +1,8 @@
 //! Handles Open: a stream begins a session or resumes one.
+//!
+//! - An Open carries the client's secret (the log has its hash) and the number of the connection. The secret keeps
+//!   other clients out; the number keeps late Opens out. The state remembers the last 4,096 ended sessions, so that a
+//!   late first Open does not begin one of them again.
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{self, EndReason, ToClient};

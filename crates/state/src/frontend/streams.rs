@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use baton_types::frames::{EndReason, Malformed, Operation, Part, Refusal, Request, ToClient, ToServer};
+use baton_types::frames::{EndReason, Malformed, Part, Refusal, Request, ToClient, ToServer};
 
+use super::modules::Modules;
 use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, held_back, words};
 use crate::leases::KeepAlive;
 use crate::state::{self, Caller, Command, RequestNumber, SessionId, State};
@@ -176,14 +177,13 @@ impl Frontend {
         }
     }
 
-    fn request(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId, mut request: Request) {
+    fn request(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId, request: Request) {
         let Some(caller) = self.streams.get(&stream).map(|stream| stream.caller.clone()) else { return };
         if !self.leads() || self.is_busy() {
             return self.close(stream, if self.leads() { Closing::Busy } else { self.why_not_leading() });
         }
         let number = request.number;
-        self.locks.with_patience(&mut request.operation);
-        match words::request(session, request, caller) {
+        match words::request(&self.modules, session, request, caller) {
             Ok(request) => self.propose_request(now_ms, state, stream, request),
             Err(invalid) => self.refuse(stream, number, Refusal::Invalid, invalid.to_string()),
         }
@@ -198,9 +198,7 @@ impl Frontend {
         let presence = self.sessions.entry(session).or_default();
         presence.is_closing |= request.operation == state::Operation::Close;
         presence.under_way.push_back(number);
-        if let state::Operation::Locks(operation) = &request.operation {
-            self.locks.proposed(session, operation);
-        }
+        self.modules.proposed(session, &request.operation);
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.under_way += 1;
         }
@@ -243,6 +241,5 @@ impl Frontend {
 
 /// Approximate size of a request in memory.
 fn bytes(request: &Request) -> usize {
-    let name = if let Operation::Acquire(acquire) = &request.operation { acquire.name.len() } else { 0 };
-    size_of::<Request>() + name + request.missing.len() * size_of::<u64>()
+    size_of::<Request>() + Modules::bytes(&request.operation) + request.missing.len() * size_of::<u64>()
 }

@@ -1,21 +1,21 @@
-//! Converts between the frames of clients and the commands of the log. Pure, and the only place that knows both.
+//! Converts between the frames of clients and the commands of the log, as far as they belong to no module.
 
-use baton_types::frames::{self, Answer, CancelOutcome, Mode, Operation, Refusal, Refused, Secret};
+use baton_types::frames::{self, Answer, Refusal, Refused, Secret};
 use baton_types::sentences;
-use baton_types::views::Holder;
 use sha2::{Digest, Sha256};
 
-use crate::state::locks::{self, LockName};
-use crate::state::sessions::{self, EndReason};
-use crate::state::{self, Caller, OwnerId, Request, SessionId};
+use super::modules::Modules;
+use crate::state::sessions::{self, EndReason, limits};
+use crate::state::{Caller, Request, SessionId};
 
 /// Why a client's frame cannot become a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
     #[error(transparent)]
     Session(#[from] sessions::limits::Invalid),
-    #[error(transparent)]
-    Lock(#[from] locks::limits::Invalid),
+    /// Its module says why.
+    #[error("{0}")]
+    Operation(String),
 }
 
 /// The log keeps only the hash of a secret.
@@ -33,89 +33,28 @@ pub fn open(open: frames::Open, caller: Caller) -> Result<sessions::Open, Invali
     Ok(sessions::Open { session, ttl_ms, label, host, pid, resume, secret_hash: secret_hash(secret), caller })
 }
 
-pub fn request(session: SessionId, request: frames::Request, caller: Caller) -> Result<Request, Invalid> {
+pub fn request(
+    modules: &Modules,
+    session: SessionId,
+    request: frames::Request,
+    caller: Caller,
+) -> Result<Request, Invalid> {
     let frames::Request { number, seen, missing, operation } = request;
-    sessions::limits::check_number(number)?;
-    sessions::limits::check_seen_is_earlier(number, seen)?;
-    sessions::limits::check_seen(number, seen, &missing)?;
-    let operation = match operation {
-        Operation::Close => state::Operation::Close,
-        Operation::Acquire(acquire) => lock_operation(number, locks::Operation::Acquire(self::acquire(acquire)))?,
-        Operation::Release { acquire } => lock_operation(number, locks::Operation::Release { acquire })?,
-        Operation::Cancel { acquire } => lock_operation(number, locks::Operation::Cancel { acquire })?,
-    };
+    limits::check_number(number)?;
+    limits::check_seen_is_earlier(number, seen)?;
+    limits::check_seen(number, seen, &missing)?;
+    let operation = modules.operation(number, operation)?;
     Ok(Request { session, number, seen, missing, caller, operation })
 }
 
-fn lock_operation(number: u64, operation: locks::Operation) -> Result<state::Operation, Invalid> {
-    operation.check(number)?;
-    Ok(state::Operation::Locks(operation))
-}
-
-fn acquire(acquire: frames::Acquire) -> locks::Acquire {
-    let frames::Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms } = acquire;
-    let mode = match mode {
-        Mode::Exclusive => locks::Mode::Exclusive,
-        Mode::Shared => locks::Mode::Shared,
-        Mode::Permit { of } => locks::Mode::Permit { of },
-    };
-    let one = locks::Acquire::one(&name, mode, OwnerId(owner));
-    locks::Acquire { parent: parent.map(OwnerId), timeout_ms, lock_delay_ms, ..one }
-}
-
-pub fn name(bytes: &[u8]) -> Result<LockName, Invalid> {
-    locks::limits::check_name(bytes)?;
-    Ok(LockName::from(bytes))
-}
-
-pub fn mode(mode: locks::Mode) -> Mode {
-    match mode {
-        locks::Mode::Exclusive => Mode::Exclusive,
-        locks::Mode::Shared => Mode::Shared,
-        locks::Mode::Permit { of } => Mode::Permit { of },
-    }
-}
-
-pub fn answer(answer: &state::Answer) -> Answer {
-    match answer {
-        state::Answer::Closed => Answer::Closed,
-        state::Answer::Refused(refusal) => {
-            let kind = match refusal {
-                sessions::Refusal::Invalid(_) => Refusal::Invalid,
-                sessions::Refusal::TooManyRequests { .. } => Refusal::TooManyRequests,
-                sessions::Refusal::NumberReused => Refusal::NumberReused,
-            };
-            refuse(kind, refusal.to_string())
-        }
-        state::Answer::Locks(locks::Answer::Granted { fence }) => Answer::Granted { fence: *fence },
-        state::Answer::Locks(locks::Answer::Released) => Answer::Released,
-        state::Answer::Locks(locks::Answer::Cancelled(outcome)) => Answer::Cancelled(match outcome {
-            locks::CancelOutcome::Removed => CancelOutcome::Removed,
-            locks::CancelOutcome::Released => CancelOutcome::Released,
-            locks::CancelOutcome::Nothing => CancelOutcome::Nothing,
-        }),
-        state::Answer::Locks(locks::Answer::Refused(refusal)) => Answer::Refused(lock_refusal(refusal)),
-    }
-}
-
-fn lock_refusal(refusal: &locks::Refusal) -> Refused {
-    use locks::Refusal as Lock;
+/// A refusal before any module sees the request.
+pub(super) fn refused(refusal: &sessions::Refusal) -> Answer {
     let kind = match refusal {
-        Lock::NotAvailable => Refusal::NotAvailable,
-        Lock::TimedOut => Refusal::TimedOut,
-        Lock::Cancelled => Refusal::Cancelled,
-        Lock::Deadlock(_) => Refusal::Deadlock,
-        Lock::PermitsDiffer { .. } => Refusal::PermitsDiffer,
-        Lock::NotHolder { .. } => Refusal::NotHolder,
-        Lock::NoSharing | Lock::NoPermits | Lock::NoSeveral => Refusal::Unsupported,
-        Lock::Unavailable(_) => Refusal::Unavailable,
+        sessions::Refusal::Invalid(_) => Refusal::Invalid,
+        sessions::Refusal::TooManyRequests { .. } => Refusal::TooManyRequests,
+        sessions::Refusal::NumberReused => Refusal::NumberReused,
     };
-    let wait = |step: &locks::WaitFor| {
-        let (owner, label, lock) = (step.owner.0, step.label.clone(), step.lock.as_bytes().to_vec());
-        frames::Wait { owner, label, lock }
-    };
-    let cycle = if let Lock::Deadlock(cycle) = refusal { cycle.iter().map(wait).collect() } else { Vec::new() };
-    Refused { refusal: kind, message: refusal.to_string(), cycle }
+    refuse(kind, refusal.to_string())
 }
 
 /// A refusal by the front end, without the state.
@@ -135,17 +74,4 @@ pub fn ended(reason: EndReason, is_member: bool) -> (frames::EndReason, &'static
         EndReason::Unknown => frames::EndReason::Unknown,
     };
     (reason, sentences::ended(reason))
-}
-
-pub fn holder(holder: &locks::ForcedHolder, deadline_in_ms: u64) -> Holder {
-    Holder {
-        session: holder.session.0,
-        owner: holder.owner.0,
-        label: holder.label.to_string(),
-        host: holder.host.to_string(),
-        pid: holder.pid,
-        fence: holder.fence,
-        since_ms: holder.since_ms,
-        deadline_in_ms,
-    }
 }

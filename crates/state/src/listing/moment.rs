@@ -2,7 +2,7 @@
 
 use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Waiter};
 
-use crate::frontend::words::mode;
+use crate::frontend::locks::words::mode;
 use crate::state::locks::{self, Delay, Ended};
 use crate::state::{HolderView, LockView, SessionId, SessionView, WaiterView};
 
@@ -44,7 +44,7 @@ impl Moment<'_> {
             pid: holder.pid,
             fence: holder.fence,
             since_ms: holder.since_ms,
-            deadline_in_ms: (self.expires_in_ms)(holder.session),
+            deadline_in_ms: Some((self.expires_in_ms)(holder.session)),
         }
     }
 
@@ -67,7 +67,7 @@ impl Moment<'_> {
             host: session.host.to_string(),
             pid: session.pid,
             ttl_ms: session.ttl_ms,
-            expires_in_ms: (self.expires_in_ms)(id),
+            expires_in_ms: Some((self.expires_in_ms)(id)),
             holds: Vec::new(),
             waits: Vec::new(),
         }

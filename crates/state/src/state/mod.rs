@@ -1,17 +1,16 @@
 //! The state of the lock service: a pure, deterministic state machine. It applies the commands of the log, and returns
 //! effects.
 //!
-//! Its modules have a folder each, with words (commands and answers), limits, records and views:
+//! The state itself knows two parts: `sessions` (the open sessions, and that a request is applied once) and `cluster` (the
+//! secret, the longest TTL, and how long nothing is granted). Everything that clients use is in a module (`module.rs`),
+//! which has words, limits, records and views of its own:
 //!
-//! - `sessions`: the open sessions, and that a request is applied once. This module does not look into the requests.
 //! - `locks`: claims, queues, fences.
-//! - `cluster`: the secret, the longest TTL, and how long nothing is granted.
 //!
-//! **Architecture invariant: a module uses another one only through its public functions.** A module is listed in the
-//! enums of `words.rs` and `record.rs` and in [`State`]; `frontend/words.rs` converts its words. No other code needs to
-//! know it.
+//! **Architecture invariant: what applies commands, keeps records and runs timers names no module**; the list of modules does
+//! (`baton_types::modules!`). What reads the state for people is a part of the module.
 //!
-//! What holds for all modules:
+//! What holds for all parts:
 //!
 //! - The state never decides by time. It emits an effect for whatever must happen later. The leader then arms a timer,
 //!   and proposes a command when the timer ends. The command names what the timer was armed for, and does nothing if
@@ -29,26 +28,30 @@
 
 mod change;
 pub mod cluster;
+#[cfg(feature = "test-module")]
+pub mod counter;
 mod ids;
 mod limits;
 pub mod locks;
+mod module;
+mod modules;
 mod record;
 pub mod sessions;
 mod turn;
 mod views;
 mod words;
 
-use std::num::NonZeroU64;
-
-pub use change::{Change, Outcome, What};
+pub use change::{Change, Outcome};
 pub use ids::{OwnerId, RequestNumber, SessionId};
 pub use locks::{HolderView, LockView, Standing, WaiterView};
-pub use record::Record;
+pub use modules::{Answer, Command, Effect, Operation, Record, Timer, What};
 pub use views::{Counts, PendingTimers, SessionView};
-pub use words::{Answer, Caller, Command, Effect, Entry, Operation, Principal, Request};
+pub use words::{Caller, Entry, Principal, Request};
 
 use cluster::{Cluster, Consequence};
-use locks::{Grants, LockName, Locks};
+use locks::Grants;
+use module::Beside;
+use modules::Modules;
 use sessions::{Arrival, EndReason, Refusal, Sessions};
 use turn::Turn;
 
@@ -66,14 +69,14 @@ pub struct State {
     now_ms: u64,
     revision: u64,
     sessions: Sessions,
-    locks: Locks,
     cluster: Cluster,
+    modules: Modules,
 }
 
 impl Default for State {
     fn default() -> Self {
-        let (sessions, locks, cluster) = (Sessions::default(), Locks::default(), Cluster::default());
-        State { now_ms: 0, revision: FIRST_REVISION, sessions, locks, cluster }
+        let (sessions, cluster, modules) = (Sessions::default(), Cluster::default(), Modules::default());
+        State { now_ms: 0, revision: FIRST_REVISION, sessions, cluster, modules }
     }
 }
 
@@ -87,59 +90,24 @@ impl State {
     /// Like [`State::apply`]. `grants` says who grants the locks; it is the same for all commands of a state.
     pub fn apply_by(&mut self, grants: Grants, index: u64, now_ms: u64, command: &Command, outcome: &mut Outcome) {
         self.now_ms = self.now_ms.max(now_ms);
-        let State { now_ms, revision, sessions, locks, cluster } = self;
+        let State { now_ms, revision, sessions, cluster, modules } = self;
         let mut turn = Turn { index, now_ms: *now_ms, grants, revision, raised: false, sessions, outcome };
         match command {
             Command::Sessions(sessions::Command::Lead { term }) => turn.sessions.lead(*term),
             Command::Sessions(sessions::Command::Open(open)) => {
                 if turn.open(open, cluster.max_ttl_ms()) {
-                    locks.resumed(&mut turn, open.session);
+                    modules.resumed(&mut turn, open.session);
                 }
             }
             Command::Sessions(sessions::Command::Expire { session, term }) => {
                 if turn.sessions.may_expire(*session, *term) {
-                    end(&mut turn, locks, *session, EndReason::Expired);
+                    end(&mut turn, modules, *session, EndReason::Expired);
                 }
             }
-            Command::Request(request) => apply_request(&mut turn, locks, request),
-            Command::Locks(command) => locks.apply(&mut turn, command),
-            Command::Cluster(command) => apply_to_cluster(&mut turn, locks, cluster, command),
+            Command::Request(request) => apply_request(&mut turn, modules, request),
+            Command::Cluster(command) => apply_to_cluster(&mut turn, modules, cluster, command),
+            of_module => modules.apply(&mut turn, of_module),
         }
-    }
-
-    /// For [`Grants::ByGroup`]: grants the lock to its first waiter, with this fence of the group's algorithm. Does nothing if
-    /// no claim waits, or if the lock is held or closed. `index` and `now_ms` are as in [`State::apply`].
-    pub fn admit(&mut self, index: u64, now_ms: u64, lock: &LockName, fence: NonZeroU64) -> Outcome {
-        self.outside(index, now_ms, |locks, turn| locks.admit(turn, lock, fence))
-    }
-
-    /// For [`Grants::ByGroup`]: refuses the first waiter of the lock, because the group cannot take its request now. `why` is a
-    /// sentence for people. Does nothing if no claim waits.
-    pub fn deny(&mut self, index: u64, now_ms: u64, lock: &LockName, why: String) -> Outcome {
-        self.outside(index, now_ms, |locks, turn| locks.deny(turn, lock, why))
-    }
-
-    /// For [`Grants::ByGroup`]: refuses this acquire, as [`State::deny`]. Does nothing if it does not wait.
-    pub fn deny_one(
-        &mut self,
-        index: u64,
-        now_ms: u64,
-        session: SessionId,
-        number: RequestNumber,
-        why: String,
-    ) -> Outcome {
-        self.outside(index, now_ms, |locks, turn| locks.deny_one(turn, session, number, why))
-    }
-
-    /// Changes the locks without a command.
-    fn outside(&mut self, index: u64, now_ms: u64, change: impl FnOnce(&mut Locks, &mut Turn<'_>)) -> Outcome {
-        self.now_ms = self.now_ms.max(now_ms);
-        let State { now_ms, revision, sessions, locks, .. } = self;
-        let mut outcome = Outcome::default();
-        let (now_ms, grants, outcome_of) = (*now_ms, Grants::ByGroup, &mut outcome);
-        let mut turn = Turn { index, now_ms, grants, revision, raised: false, sessions, outcome: outcome_of };
-        change(locks, &mut turn);
-        outcome
     }
 
     /// The same state without the secret of the cluster, for a copy that leaves the cluster.
@@ -167,25 +135,17 @@ impl State {
         }
         self.cluster.check()?;
         self.sessions.check()?;
-        self.locks.check(grants, self.revision)?;
-        if let Some(id) = self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
-            return Err(format!("session {id} has claims, but does not exist"));
-        }
-        for view in self.sessions() {
-            let waits = view.claims().filter(|claim| !claim.holds()).map(|claim| claim.number);
-            if !view.session.waiting().eq(waits) {
-                return Err(format!("the waiting requests of session {} differ from its waiting claims", view.id));
-            }
-            let mut holds = view.claims().filter(|claim| claim.holds()).map(|claim| claim.number);
-            if let Some(number) = holds.find(|number| !view.session.is_answered(*number)) {
-                return Err(format!("request {number} of session {} holds, but was never answered", view.id));
+        self.modules.check(&Beside { grants, revision: self.revision, sessions: &self.sessions })?;
+        for (id, session) in self.sessions.from(SessionId(0)) {
+            if !session.waiting().eq(self.modules.owed(id)) {
+                return Err(format!("the waiting requests of session {id} differ from its waiting claims"));
             }
         }
         Ok(())
     }
 }
 
-fn apply_request(turn: &mut Turn<'_>, locks: &mut Locks, request: &Request) {
+fn apply_request(turn: &mut Turn<'_>, modules: &mut Modules, request: &Request) {
     let (session, number) = (request.session, request.number);
     match turn.sessions.arrives(request) {
         Arrival::NoSession => turn.tell(Effect::Ended { session, reason: EndReason::Unknown }),
@@ -197,14 +157,14 @@ fn apply_request(turn: &mut Turn<'_>, locks: &mut Locks, request: &Request) {
         Arrival::New => match &request.operation {
             Operation::Close => {
                 turn.tell(Effect::Answer { session, number, answer: Answer::Closed });
-                end(turn, locks, session, EndReason::Closed);
+                end(turn, modules, session, EndReason::Closed);
             }
-            Operation::Locks(operation) => locks.request(turn, session, number, operation),
+            _ => modules.request(turn, session, number, &request.operation),
         },
     }
 }
 
-fn apply_to_cluster(turn: &mut Turn<'_>, locks: &mut Locks, cluster: &mut Cluster, command: &cluster::Command) {
+fn apply_to_cluster(turn: &mut Turn<'_>, modules: &mut Modules, cluster: &mut Cluster, command: &cluster::Command) {
     let longest_ttl_ms = match command {
         cluster::Command::BeginAnew { .. } => turn.sessions.longest_ttl_ms(),
         _ => 0,
@@ -212,28 +172,28 @@ fn apply_to_cluster(turn: &mut Turn<'_>, locks: &mut Locks, cluster: &mut Cluste
     match cluster.apply(command, turn.sessions.is_untouched(), longest_ttl_ms) {
         Consequence::Nothing => {}
         Consequence::Anew { fence_from, left_ms } => {
-            locks.raise_fences(fence_from);
-            locks.shut();
+            modules.raise_fences(fence_from);
+            modules.closes();
             let sessions: Vec<SessionId> = turn.sessions.from(SessionId(0)).map(|(id, _)| id).collect();
-            sessions.into_iter().for_each(|session| end(turn, locks, session, EndReason::Expired));
+            sessions.into_iter().for_each(|session| end(turn, modules, session, EndReason::Expired));
             turn.tell(cluster::Effect::Closed { left_ms });
             if left_ms == 0 {
-                locks.open(turn);
+                modules.opens(turn);
             }
         }
-        Consequence::FencesFrom(from) => locks.raise_fences(from),
+        Consequence::FencesFrom(from) => modules.raise_fences(from),
         Consequence::Closed { left_ms } => {
             turn.tell(cluster::Effect::Closed { left_ms });
             if left_ms == 0 {
-                locks.open(turn);
+                modules.opens(turn);
             }
         }
     }
 }
 
 /// Ends the session in all modules.
-fn end(turn: &mut Turn<'_>, locks: &mut Locks, session: SessionId, reason: EndReason) {
+fn end(turn: &mut Turn<'_>, modules: &mut Modules, session: SessionId, reason: EndReason) {
     turn.tell(Effect::Ended { session, reason });
-    locks.session_ends(turn, session, reason);
+    modules.session_ends(turn, session, reason);
     turn.end(session);
 }

@@ -1,23 +1,10 @@
-//! The state as a list of records, for snapshots. Each module has its own records. Only data that cannot be derived is
-//! written. Every `Serialize` type here is written to disk: read `format` before you change it.
+//! The state as a list of records, for snapshots.
 
-use serde::{Deserialize, Serialize};
+use super::modules::Modules;
+use super::{Record, State, sessions};
 
-use super::{State, cluster, locks, sessions};
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Record {
-    /// Data that belongs to no module.
-    State {
-        /// The time of the latest entry.
-        now_ms: u64,
-        revision: u64,
-    },
-    Sessions(sessions::Record),
-    Locks(locks::Record),
-    /// Of data format 3.
-    Cluster(cluster::Record),
-}
+/// The record of data that belongs to no module, in words.
+pub(super) const HEAD: &str = "time and revision";
 
 impl State {
     /// All records. Equal states give equal records in the same order.
@@ -25,7 +12,7 @@ impl State {
         let own = Record::State { now_ms: self.now_ms, revision: self.revision };
         std::iter::once(own)
             .chain(self.sessions.records().map(Record::Sessions))
-            .chain(self.locks.records().map(Record::Locks))
+            .chain(self.modules.records())
             .chain(self.cluster.record().map(Record::Cluster))
     }
 
@@ -34,26 +21,24 @@ impl State {
     pub fn restore<E: From<String>>(records: impl IntoIterator<Item = Result<Record, E>>) -> Result<State, E> {
         let mut state = State::default();
         // Without one of these, the state would begin to count again.
-        let mut heads = [("time and revision", 0), ("the term", 0), ("the counters of the locks", 0)];
+        let mut heads: Vec<(&str, usize)> =
+            [HEAD, sessions::HEAD].into_iter().chain(Modules::heads()).map(|head| (head, 0)).collect();
         for record in records {
             let record = record?;
-            match &record {
-                Record::State { .. } => heads[0].1 += 1,
-                Record::Sessions(sessions::Record::Term(_)) => heads[1].1 += 1,
-                Record::Locks(locks::Record::Counters { .. }) => heads[2].1 += 1,
-                Record::Sessions(_) | Record::Locks(_) | Record::Cluster(_) => {}
+            if let Some(is) = record.head() {
+                heads.iter_mut().filter(|(head, _)| *head == is).for_each(|(_, count)| *count += 1);
             }
             match record {
                 Record::State { now_ms, revision } => (state.now_ms, state.revision) = (now_ms, revision),
                 Record::Sessions(record) => state.sessions.restore(record)?,
-                Record::Locks(record) => state.locks.restore(record)?,
                 Record::Cluster(record) => state.cluster = record.into(),
+                of_module => state.modules.restore(of_module)?,
             }
         }
         if let Some((what, count)) = heads.into_iter().find(|(_, count)| *count != 1) {
             return Err(format!("a snapshot must have {what} once; this one has it {count} times").into());
         }
-        state.locks.restored(state.cluster.closed_ms().is_some());
+        state.modules.restored(state.cluster.closed_ms().is_some());
         state.check()?;
         Ok(state)
     }

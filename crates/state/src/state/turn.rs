@@ -37,8 +37,8 @@ impl Turn<'_> {
         *self.revision
     }
 
-    pub fn change(&mut self, revision: Option<u64>, what: What) {
-        let position = self.outcome.changes.len() as u32;
+    pub fn change(&mut self, revision: Option<u64>, what: impl Into<What>) {
+        let (position, what) = (self.outcome.changes.len() as u32, what.into());
         self.outcome.changes.push(Change { index: self.index, position, revision, what });
     }
 

@@ -1,9 +1,8 @@
 //! Read access to the state, for listings and the front end.
 
 use super::cluster::Cluster;
-use super::locks::{Acquire, Claim, Delay, LockName, LockView};
 use super::sessions::Session;
-use super::{RequestNumber, SessionId, State};
+use super::{RequestNumber, SessionId, State, Timer};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -23,17 +22,15 @@ pub struct Counts {
 pub struct PendingTimers {
     /// Sessions and their TTL in milliseconds.
     pub sessions: Vec<(SessionId, u64)>,
-    /// Waiting acquires with a time-out, in milliseconds.
-    pub waits: Vec<(SessionId, RequestNumber, u64)>,
-    /// Closed locks, the generations of their delays, and the length of the delays in milliseconds.
-    pub delays: Vec<(LockName, u64, u64)>,
+    /// The timers of the modules, and their times in milliseconds.
+    pub timers: Vec<(Timer, u64)>,
     /// How long the cluster still grants nothing, in milliseconds; none if it is open.
     pub closed_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct SessionView<'a> {
-    state: &'a State,
+    pub(in crate::state) state: &'a State,
     pub id: SessionId,
     pub session: &'a Session,
 }
@@ -49,11 +46,6 @@ impl State {
         self.sessions.term()
     }
 
-    /// The fence of the latest grant; 0 if there was none.
-    pub fn last_fence(&self) -> u64 {
-        self.locks.last_fence()
-    }
-
     /// The secret, the longest TTL, and how long nothing is granted.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
@@ -61,27 +53,12 @@ impl State {
 
     pub fn counts(&self) -> Counts {
         Counts {
-            locks: self.locks.len(),
-            used: self.locks.used(),
+            locks: self.modules.locks.len(),
+            used: self.modules.locks.used(),
             sessions: self.sessions.len(),
-            holders: self.locks.holding(),
-            waiters: self.locks.waiting(),
+            holders: self.modules.locks.holding(),
+            waiters: self.modules.locks.waiting(),
         }
-    }
-
-    /// In order of name.
-    pub fn locks(&self) -> impl Iterator<Item = LockView<'_>> {
-        self.locks_from(b"")
-    }
-
-    /// All locks from this name on, in order of name.
-    pub fn locks_from<'a>(&'a self, name: &[u8]) -> impl Iterator<Item = LockView<'a>> + use<'a> {
-        self.locks.from(name).map(|(name, lock)| LockView::new(&self.sessions, name, lock))
-    }
-
-    /// A lock, if it is held, waited for, closed or remembered.
-    pub fn lock(&self, name: impl AsRef<[u8]>) -> Option<LockView<'_>> {
-        self.locks.get(name.as_ref()).map(|(name, lock)| LockView::new(&self.sessions, name, lock))
     }
 
     /// In order of id.
@@ -106,27 +83,6 @@ impl State {
         self.sessions.has_ended(id)
     }
 
-    /// Number of claims that wait at this lock.
-    pub fn waiters_of(&self, lock: impl AsRef<[u8]>) -> usize {
-        self.locks.get(lock.as_ref()).map_or(0, |(_, lock)| lock.line.len() - lock.held())
-    }
-
-    /// Number of locks that the claims of all sessions hold or wait for.
-    pub fn claimed(&self) -> usize {
-        self.locks.claimed()
-    }
-
-    /// Number of locks that this session holds or waits for. A claim of several locks counts once for each.
-    pub fn claimed_by(&self, id: SessionId) -> usize {
-        self.locks.claimed_by(id)
-    }
-
-    /// Whether the check of a new acquire for a deadlock would take more than
-    /// [`VISITS_MAX`](super::locks::limits::VISITS_MAX) visits.
-    pub fn is_check_long(&self, session: SessionId, acquire: &Acquire) -> bool {
-        self.locks.is_check_long(session, acquire)
-    }
-
     /// Whether the state has a request of this number, or has its answer ready: the request waits, or is answered, seen
     /// or not. If not, a request of this number would be new.
     pub fn request_known(&self, id: SessionId, number: RequestNumber) -> bool {
@@ -136,41 +92,10 @@ impl State {
     /// The timers that should run now. The caller must arm each for its full time, because the state does not know how
     /// much of it has passed.
     pub fn pending_timers(&self) -> PendingTimers {
-        let wait = |claim: &Claim| Some((claim.session, claim.number, claim.timeout_ms?.get()));
-        let delay = |(name, delay): (&LockName, Delay)| (name.clone(), delay.generation, delay.delay_ms);
         PendingTimers {
             sessions: self.sessions().map(|view| (view.id, view.session.ttl_ms)).collect(),
-            waits: self.locks.waiting_claims().filter_map(wait).collect(),
-            // While the cluster is closed, the leases of before may still run. The delays begin when it opens.
-            delays: self.locks.closed().filter(|_| self.cluster.closed_ms().is_none()).map(delay).collect(),
+            timers: self.modules.timers().collect(),
             closed_ms: self.cluster.closed_ms(),
         }
-    }
-}
-
-impl<'a> SessionView<'a> {
-    /// The names of the locks that the session holds, in the order of its acquires. A lock appears once per hold.
-    pub fn holds(&self) -> impl Iterator<Item = &'a LockName> + use<'a> {
-        self.names(true)
-    }
-
-    /// The names of the locks that the session waits for, in the order of its acquires.
-    pub fn waits(&self) -> impl Iterator<Item = &'a LockName> + use<'a> {
-        self.names(false)
-    }
-
-    /// In the order of their numbers.
-    pub fn claims(&self) -> impl Iterator<Item = &'a Claim> + use<'a> {
-        self.claims_from(0)
-    }
-
-    /// The claims from this number on, in the order of their numbers.
-    pub fn claims_from(&self, number: RequestNumber) -> impl Iterator<Item = &'a Claim> + use<'a> {
-        self.state.locks.claims_from(self.id, number).map(AsRef::as_ref)
-    }
-
-    fn names(&self, holds: bool) -> impl Iterator<Item = &'a LockName> + use<'a> {
-        let claims = self.claims().filter(move |claim| claim.holds() == holds);
-        claims.flat_map(|claim| &claim.wants).map(|want| &want.lock)
     }
 }

@@ -1,11 +1,11 @@
-//! The words of the log: commands, effects and answers. Each module has its own; the enums here list the modules. Every
-//! `Serialize` type here is written to disk: read `format` before you change it.
+//! The words of the log that belong to no module. Every `Serialize` type here is written to disk: read `format` before you
+//! change it.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RequestNumber, SessionId, cluster, locks, sessions};
+use super::{Command, Effect, Operation, RequestNumber, SessionId, cluster, sessions};
 
 /// What Raft replicates: commands that are applied together, and a time for people to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,17 +28,6 @@ impl Entry {
             _ => None,
         }
     }
-}
-
-/// One change of the state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Command {
-    Sessions(sessions::Command),
-    /// A client's request, applied once.
-    Request(Request),
-    Locks(locks::Command),
-    /// Of data format 3.
-    Cluster(cluster::Command),
 }
 
 impl Command {
@@ -80,71 +69,6 @@ pub struct Request {
     pub operation: Operation,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Operation {
-    /// Ends the session with all its claims.
-    Close,
-    Locks(locks::Operation),
-}
-
-/// An action for the leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    Opened {
-        session: SessionId,
-        /// The TTL of the session's first Open.
-        ttl_ms: u64,
-    },
-    Answer {
-        session: SessionId,
-        number: RequestNumber,
-        answer: Answer,
-    },
-    Ended {
-        session: SessionId,
-        reason: sessions::EndReason,
-    },
-    Locks(locks::Effect),
-    Cluster(cluster::Effect),
-}
-
-/// The answer to a request. It never changes, however often the client repeats the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
-    Closed,
-    /// The request is refused before any module sees it.
-    Refused(sessions::Refusal),
-    Locks(locks::Answer),
-}
-
-impl Answer {
-    /// The answer as this version keeps it, in few bytes. An older version may have kept more.
-    pub(super) fn shortened(self) -> Self {
-        match self {
-            Answer::Locks(answer) => Answer::Locks(answer.shortened()),
-            answer => answer,
-        }
-    }
-}
-
-impl From<locks::Answer> for Answer {
-    fn from(answer: locks::Answer) -> Self {
-        Answer::Locks(answer)
-    }
-}
-
-impl From<locks::Effect> for Effect {
-    fn from(effect: locks::Effect) -> Self {
-        Effect::Locks(effect)
-    }
-}
-
-impl From<locks::Command> for Command {
-    fn from(command: locks::Command) -> Self {
-        Command::Locks(command)
-    }
-}
-
 impl From<cluster::Effect> for Effect {
     fn from(effect: cluster::Effect) -> Self {
         Effect::Cluster(effect)
@@ -164,29 +88,13 @@ impl From<sessions::Command> for Command {
 }
 
 impl Operation {
-    /// Fails with a sentence if the operation is invalid.
-    pub fn check(&self, number: RequestNumber) -> Result<(), String> {
-        match self {
-            Operation::Close => Ok(()),
-            Operation::Locks(operation) => operation.check(number).map_err(|invalid| invalid.to_string()),
-        }
-    }
-
-    /// Whether the operation ends a claim or the session. It is never refused because space is low.
-    pub fn frees(&self) -> bool {
-        match self {
-            Operation::Close => true,
-            Operation::Locks(operation) => operation.frees(),
-        }
-    }
-
     /// If the session has this many requests without a seen answer, this operation is refused.
     pub(super) fn requests_max(&self) -> usize {
-        let frees = match self {
-            Operation::Close => return usize::MAX,
-            Operation::Locks(operation) => operation.frees(),
-        };
-        if frees { 2 * sessions::limits::REQUESTS_MAX } else { sessions::limits::REQUESTS_MAX }
+        match (self, self.frees()) {
+            (Operation::Close, _) => usize::MAX,
+            (_, true) => 2 * sessions::limits::REQUESTS_MAX,
+            (_, false) => sessions::limits::REQUESTS_MAX,
+        }
     }
 
     /// Distinguishes a request from another one with the same number. The state keeps it on disk beside the answer, so
@@ -194,13 +102,7 @@ impl Operation {
     /// fields, not from their encoding.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hash = Fingerprint::default();
-        match self {
-            Operation::Close => hash.number(0),
-            Operation::Locks(operation) => {
-                hash.number(1);
-                operation.fingerprint(&mut hash);
-            }
-        }
+        self.hash(&mut hash);
         hash.0
     }
 }
@@ -235,7 +137,7 @@ impl Fingerprint {
 mod tests {
     use super::*;
     use crate::state::OwnerId;
-    use crate::state::locks::{Acquire, Mode, Want};
+    use crate::state::locks::{self, Acquire, Mode, Want};
 
     fn acquire(wants: &[(&[u8], Mode)]) -> Acquire {
         let want = |&(lock, mode): &(&[u8], Mode)| Want { lock: lock.into(), mode };

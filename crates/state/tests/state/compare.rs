@@ -3,7 +3,8 @@
 use baton_state::state::locks::{self, LockName, Mode, Refusal};
 use baton_state::state::sessions::Session;
 use baton_state::state::{
-    self, Answer, Command, Counts, Effect, HolderView, Outcome, PendingTimers, SessionId, Standing, State, WaiterView,
+    self, Answer, Command, Counts, Effect, HolderView, Outcome, PendingTimers, SessionId, Standing, State, Timer,
+    WaiterView,
 };
 
 use crate::actions::{LOCKS, SESSIONS};
@@ -39,10 +40,13 @@ impl From<&state::Change> for Change {
             state::What::Session { id, before, after } => {
                 What::Session(*id, before.as_deref().map(session), after.as_deref().map(session))
             }
-            state::What::Claim { before, after } => {
+            state::What::Locks(locks::What::Claim { before, after }) => {
                 What::Claim(before.as_deref().map(Claim::from), after.as_deref().map(Claim::from))
             }
-            state::What::Delay { lock, before, after } => What::Delay(lock.clone(), *before, *after),
+            state::What::Locks(locks::What::Delay { lock, before, after }) => {
+                What::Delay(lock.clone(), *before, *after)
+            }
+            other => panic!("{other:?}"),
         };
         Change { index: change.index, position: change.position as usize, revision: change.revision, what }
     }
@@ -194,17 +198,22 @@ fn compare_totals(state: &State, model: &Model) {
     let waiters = model.claims.len() - holders;
     assert_eq!(state.counts(), Counts { locks: locks.len(), used, sessions: model.sessions.len(), holders, waiters });
     let mut pending = state.pending_timers();
-    pending.waits.sort();
+    pending.timers.sort();
     let waits = model.claims.iter().filter(|claim| claim.fence.is_none());
-    let delay = |(lock, delay): &(LockName, locks::Delay)| (lock.clone(), delay.generation, delay.delay_ms);
+    let delay = |(lock, delay): &(LockName, locks::Delay)| {
+        let timer = locks::Timer::Delay { lock: lock.clone(), generation: delay.generation };
+        (Timer::Locks(timer), delay.delay_ms)
+    };
+    let wait = |claim: &Claim| {
+        let timer = locks::Timer::Wait { session: claim.session, number: claim.number };
+        Some((Timer::Locks(timer), claim.timeout_ms?))
+    };
     let mut expected = PendingTimers {
         sessions: model.sessions.iter().map(|session| (session.id, session.ttl_ms)).collect(),
-        waits: waits.filter_map(|claim| Some((claim.session, claim.number, claim.timeout_ms?))).collect(),
-        delays: model.delays.iter().map(delay).collect(),
+        timers: waits.filter_map(wait).chain(model.delays.iter().map(delay)).collect(),
         closed_ms: None,
     };
     expected.sessions.sort();
-    expected.waits.sort();
-    expected.delays.sort();
+    expected.timers.sort();
     assert_eq!(pending, expected);
 }

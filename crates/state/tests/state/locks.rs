@@ -174,7 +174,7 @@ fn permits_must_agree_while_the_lock_is_in_use() {
             a 4: granted, fence 3
         acquire b 5 pool x
         acquire b 6 pool p4
-            b 6: the lock "pool" is in use with 1 permit, and the request says 4
+            b 6: the lock "pool" is in use as exclusive or shared (1 permit), and the request says 4
         cancel b 7 5
             b 7: Cancelled(Removed)
             b 5: the request was cancelled

@@ -160,6 +160,7 @@ impl Model {
             }
             Command::Locks(locks::Command::Force { lock, now, .. }) => self.force(&lock, now, &mut out),
             Command::Cluster(_) => unreachable!("the model has no cluster; tests/state/cluster.rs has"),
+            Command::Counter(_) => unreachable!("the model has only locks"),
         }
         let counts = |change: &Change| matches!(change.what, What::Claim(None, _) | What::Claim(_, None));
         self.revision += u64::from(out.changes.iter().any(counts));

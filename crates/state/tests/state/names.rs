@@ -26,7 +26,7 @@ fn a_name_need_not_be_utf_8() {
         session b
             B, ttl 10000 ms, holds [caf\xe9], waits []
         acquire b 3 caf\xe9 p2
-            b 3: the lock "caf\xe9" is in use with 1 permit, and the request says 2
+            b 3: the lock "caf\xe9" is in use as exclusive or shared (1 permit), and the request says 2
         acquire b 4 caf\xe8,caf\xe8 x
             b 4: an acquire names the lock "caf\xe8" twice; it must name each lock once
         acquire b 5 caf\xe9 x
@@ -93,7 +93,7 @@ fn a_name_has_1_to_512_bytes() {
 fn a_name_within_a_sentence_has_no_control_characters() {
     let sentence =
         |name: &[u8]| Refusal::PermitsDiffer { lock: Some(LockName::from(name)), has: 1, says: 2 }.to_string();
-    let rest = "is in use with 1 permit, and the request says 2";
+    let rest = "is in use as exclusive or shared (1 permit), and the request says 2";
     assert_eq!(sentence(b"de\"ploy"), format!(r#"the lock "de\"ploy" {rest}"#));
     assert_eq!(sentence(b"\x1b[2J\n"), format!(r#"the lock "\u{{1b}}[2J\n" {rest}"#));
     assert_eq!(sentence(b"\x1b[2J\n\xff"), format!(r#"the lock "\x1b[2J\x0a\xff" {rest}"#));

@@ -20,7 +20,7 @@ fn index(number: u64) -> u64 {
 /// The fences of a lock never fall, in the order of its grants.
 fn check_fences(highest: &mut BTreeMap<LockName, u64>, outcome: &Outcome) {
     for change in &outcome.changes {
-        if let What::Claim { before, after: Some(claim) } = &change.what
+        if let What::Locks(locks::What::Claim { before, after: Some(claim) }) = &change.what
             && let Some(fence) = claim.fence
             && before.as_ref().is_none_or(|before| !before.holds())
         {

@@ -212,7 +212,7 @@ fn a_refused_request_does_not_raise_it() {
         acquire b 3 one x timeout 0
             b 3: the lock is not free, and the request does not wait
         acquire a 2 one p2
-            a 2: the lock "one" is in use with 1 permit, and the request says 2
+            a 2: the lock "one" is in use as exclusive or shared (1 permit), and the request says 2
         acquire a 3 two x
             a 3: deadlock: A -> two, B -> one
         acquire a 4 one,one x

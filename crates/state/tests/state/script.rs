@@ -25,8 +25,8 @@ use baton_state::state::cluster;
 use baton_state::state::locks::{self, Acquire, Claim, Delay, Grants, LockName, Mode, Refusal, Want};
 use baton_state::state::sessions::{self, Open};
 use baton_state::state::{
-    Answer, Caller, Change, Command, Effect, Operation, Outcome, OwnerId, Principal, Record, Request, RequestNumber,
-    SessionId, State, What,
+    Answer, Caller, Change, Command, Effect, Operation, Outcome, OwnerId, PendingTimers, Principal, Record, Request,
+    RequestNumber, SessionId, State, Timer, What,
 };
 use baton_types::limits::TTL_MS_MAX;
 use baton_types::name::parse_escaped;
@@ -69,7 +69,7 @@ impl Script {
             ["lock", name] => self.lock(name),
             ["session", id] => self.session(id),
             ["claims", id] => self.claims(id),
-            ["timers"] => vec![format!("{:?}", self.state.pending_timers())],
+            ["timers"] => vec![show_timers(&self.state.pending_timers())],
             ["waiters", lock] => vec![self.state.waiters_of(parse_escaped(lock).unwrap()).to_string()],
             ["claimed", id] => vec![self.state.claimed_by(session(id)).to_string()],
             ["known", id, number] => {
@@ -302,6 +302,7 @@ fn show(effect: &Effect) -> String {
         Effect::Locks(locks::Effect::LockDelay { lock, generation, delay_ms }) => {
             format!("{lock} closed, generation {generation}, {delay_ms} ms")
         }
+        Effect::Counter(effect) => format!("{effect:?}"),
     }
 }
 
@@ -316,7 +317,23 @@ fn show_answer(answer: &Answer) -> String {
         Answer::Refused(refusal) => format!("{refusal}"),
         Answer::Locks(answer) => format!("{answer:?}"),
         Answer::Closed => "Closed".to_owned(),
+        Answer::Counter(answer) => format!("{answer:?}"),
     }
+}
+
+fn show_timers(pending: &PendingTimers) -> String {
+    let (mut waits, mut delays) = (Vec::new(), Vec::new());
+    for (timer, ms) in &pending.timers {
+        match timer {
+            Timer::Locks(locks::Timer::Wait { session, number }) => waits.push((*session, *number, *ms)),
+            Timer::Locks(locks::Timer::Delay { lock, generation }) => delays.push((lock.clone(), *generation, *ms)),
+            other => panic!("{other:?}"),
+        }
+    }
+    let PendingTimers { sessions, closed_ms, .. } = pending;
+    format!(
+        "PendingTimers {{ sessions: {sessions:?}, waits: {waits:?}, delays: {delays:?}, closed_ms: {closed_ms:?} }}"
+    )
 }
 
 fn show_change(change: &Change) -> String {
@@ -329,13 +346,14 @@ fn show_change(change: &Change) -> String {
             let show = |session: &sessions::Session| format!("{}, ttl {} ms", session.label, session.ttl_ms);
             format!("session {}: {}", letter(*id), pair(before.as_deref(), after.as_deref(), show))
         }
-        What::Claim { before, after } => {
+        What::Locks(locks::What::Claim { before, after }) => {
             let claim = before.as_ref().or(after.as_ref()).expect("a change of something");
             format!("claim {}: {}", show_key(claim), pair(before.as_deref(), after.as_deref(), show_claim))
         }
-        What::Delay { lock, before, after } => {
+        What::Locks(locks::What::Delay { lock, before, after }) => {
             format!("delay of {lock}: {}", pair(before.as_ref(), after.as_ref(), show_delay))
         }
+        other => format!("{other:?}"),
     };
     let revision = change.revision.map(|revision| format!(" revision {revision}")).unwrap_or_default();
     format!("{}.{}{revision} {what}", change.index, change.position)

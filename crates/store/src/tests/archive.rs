@@ -1,12 +1,17 @@
 //! Reading a journal that is in use.
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::Archive;
 
 /// A journal with these marks, each in a payload of its own that also says how often a mark was written.
 fn written(disk: &FakeDisk, marks: impl IntoIterator<Item = u64>) -> Journal {
-    let store = Store::open(Arc::new(disk.clone()), &FromTwo).unwrap();
-    let mut journal = Journal::open(&store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
+    written_by(&Store::open(Arc::new(disk.clone()), &FromTwo).unwrap(), marks)
+}
+
+fn written_by(store: &Store, marks: impl IntoIterator<Item = u64>) -> Journal {
+    let mut journal = Journal::open(store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     for (count, mark) in marks.into_iter().enumerate() {
         journal.append(&text(mark, count), Some(Marks::of(mark)), Vec::new).unwrap();
     }
@@ -57,9 +62,13 @@ fn what_is_released_is_not_found() {
 }
 
 #[test]
-fn a_damaged_byte_is_healed_and_two_damaged_copies_are_told() {
+fn a_damaged_byte_is_healed_and_told_once_and_two_damaged_copies_are_an_error() {
     let disk = FakeDisk::default();
-    let journal = written(&disk, 1..=30);
+    let store = Store::open(Arc::new(disk.clone()), &FromTwo).unwrap();
+    let journal = written_by(&store, 1..=30);
+    let told = Arc::<Mutex<Vec<String>>>::default();
+    let tells = told.clone();
+    store.tell_remarks(Arc::new(move |sentence| tells.lock().unwrap().push(sentence.to_owned())));
     let archive = journal.archive();
     let name = disk.names().into_iter().find(|name| name.starts_with("log-")).unwrap();
     let sound = disk.read(&name).unwrap();
@@ -70,7 +79,11 @@ fn a_damaged_byte_is_healed_and_two_damaged_copies_are_told() {
         bytes[at + 5] = b'7';
         disk.open(&name).unwrap().write_at(&bytes, 0).unwrap();
         match copy {
-            0 => assert_eq!(find(&archive, 1), Some(text(1, 0))),
+            0 => {
+                assert_eq!([find(&archive, 1), find(&archive, 1)], [Some(text(1, 0)), Some(text(1, 0))]);
+                let damage = format!("{name} is damaged at byte {}, and was read from its second copy", at + 5);
+                assert_eq!(*told.lock().unwrap(), [format!("{damage}: the disk may be failing, so check it")]);
+            }
             _ => {
                 let error = archive.read(1).err().unwrap();
                 assert!(matches!(&error, OpenError::Damaged { file, .. } if *file == name), "{error}");

@@ -71,6 +71,24 @@ fn any_damaged_byte_and_any_damaged_block_is_healed() {
     }
 }
 
+/// A snapshot is read again when it is sent to another node.
+#[test]
+fn a_damaged_byte_of_a_snapshot_in_use_is_told_once() {
+    let (disk, remarks) = (FakeDisk::default(), Remarks::default());
+    let snapshots = Snapshots::new(Arc::new(disk.clone()), Files::default(), remarks.clone());
+    snapshots.save(7, &mut give(large())).unwrap();
+    let read = || snapshots.stream(7).unwrap().map(Result::unwrap).collect::<Chunks>();
+    assert_eq!((read(), remarks.untold()), (large(), vec![]));
+    let mut bytes = disk.read(&name(7)).unwrap();
+    bytes[5000] ^= 1;
+    disk.put(&name(7), bytes);
+    let damage = format!("{} is damaged at byte 5000, and was read from its second copy", name(7));
+    for _ in 0..2 {
+        assert_eq!(read(), large());
+        assert_eq!(remarks.untold(), [format!("{damage}: the disk may be failing, so check it")]);
+    }
+}
+
 #[test]
 fn what_is_damaged_twice_or_has_another_length_is_refused_even_if_an_older_one_is_there() {
     let disk = FakeDisk::default();

@@ -159,7 +159,7 @@ fn a_close_ends_everything_at_once_for_the_user_and_is_repeated_until_it_is_answ
     assert_eq!(driver.session.lock_state(driver.now, 1), LockState::Lost);
     driver.give_up(1);
     driver.reconnect();
-    driver.answer(3, Answer::Closed);
+    driver.answer(3, frames::Answer::Closed);
     driver.says(expect![[r#"
         Connect
         > open 9 attempt=2 resume=true
@@ -179,7 +179,7 @@ fn a_close_confirms_what_was_given_up_before_it() {
     driver.give_up(2);
     driver.said();
     driver.close();
-    driver.answer(5, Answer::Closed);
+    driver.answer(5, frames::Answer::Closed);
     driver.says(expect![[r#"
         Lost(Closed)
         > 5 (seen 4): close
@@ -208,7 +208,7 @@ fn an_answer_that_makes_no_sense_leaves_nothing_behind() {
     let mut driver = Driver::opened();
     driver.acquire(&wish("a"));
     driver.said();
-    driver.answer(1, Answer::Closed);
+    driver.answer(1, frames::Answer::Closed);
     driver.says(expect![[r#"
         Refused { acquire: 1, refusal: Other { kind: Invalid, message: "the server answered an acquire by Closed, which makes no sense" } }
         > 2 (seen 1): cancel 1
@@ -222,7 +222,7 @@ fn a_deadlock_shows_its_cycle() {
     driver.said();
     let cycle = vec![Wait { owner: 7, label: "x".into(), lock: "a".into() }];
     let refusal = Refusal::Deadlock;
-    driver.answer(1, Answer::Refused(Refused { refusal, message: String::new(), cycle: cycle.clone() }));
+    driver.answer(1, frames::Answer::Refused(Refused { refusal, message: String::new(), cycle: cycle.clone() }));
     driver.says(expect![[r#"
         Refused { acquire: 1, refusal: Deadlock { cycle: [Wait { owner: 7, label: "x", lock: [97] }] } }
     "#]]);

@@ -1,5 +1,8 @@
 //! Connections: what the session sends on each connection, and when it wants another one.
 
+use baton_types::limits::MISSING_MAX;
+
+use super::super::engine::LAST_NUMBERS;
 use super::*;
 
 #[test]
@@ -80,12 +83,12 @@ fn what_is_missing_is_told_as_far_as_the_server_takes_it() {
     (1..=2 * many + 9).for_each(|_| driver.acquire(&wish("a")));
     (1..=many + 4).for_each(|half| driver.answer(2 * half, granted(half)));
     let odd = |below: u64| (1..below).step_by(2).collect::<Vec<u64>>();
-    assert_eq!(driver.session.seen_before(2 * many), (2 * many - 2, odd(2 * many - 2)));
-    assert_eq!(driver.session.seen_before(2 * many + 1), (2 * many, odd(2 * many)));
-    assert_eq!(driver.session.seen_before(2 * many + 9), (2 * many, odd(2 * many)));
+    assert_eq!(driver.session.engine.seen_before(2 * many), (2 * many - 2, odd(2 * many - 2)));
+    assert_eq!(driver.session.engine.seen_before(2 * many + 1), (2 * many, odd(2 * many)));
+    assert_eq!(driver.session.engine.seen_before(2 * many + 9), (2 * many, odd(2 * many)));
     assert_eq!(odd(2 * many).len(), MISSING_MAX);
     driver.answer(1, granted(0));
-    assert_eq!(driver.session.seen_before(2 * many + 9).0, 2 * many + 2);
+    assert_eq!(driver.session.engine.seen_before(2 * many + 9).0, 2 * many + 2);
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_close_that_a_silent_server_does_not_answer_is_sent_to_another_one() {
     driver.connected();
     driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
     driver.said();
-    driver.answer(2, Answer::Closed);
+    driver.answer(2, frames::Answer::Closed);
     driver.says(expect![[r#"
         Disconnect
         Finished { confirmed: true }
@@ -323,7 +326,7 @@ fn a_session_survives_a_silent_server_if_another_one_answers() {
 fn the_session_of_another_machine_is_closed_however_long_that_takes() {
     let mut driver = Driver::new();
     driver.said();
-    let config = driver.session.config.clone();
+    let config = driver.session.engine.config.clone();
     driver.session = Session::closing(config, driver.now);
     driver.session.start();
     driver.after(3_600_000).connected();
@@ -337,7 +340,7 @@ fn the_session_of_another_machine_is_closed_however_long_that_takes() {
     "#]]);
     driver.after(3_600_000).connected();
     driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000, cluster: None, closed_ms: 0 });
-    driver.answer(LAST_NUMBERS, Answer::Closed);
+    driver.answer(LAST_NUMBERS, frames::Answer::Closed);
     driver.says(expect![[r#"
         > open 9 attempt=4611686018427387906 resume=true
         > 4611686018427387904 (seen 4611686018427387903): close

@@ -104,7 +104,7 @@ fn a_lost_session_gives_back_what_is_left_on_its_connection_and_no_sooner_than_i
     assert_eq!(driver.session.fence(driver.now, 2), None);
     driver.give_up(1);
     driver.answer(4, Answer::Released);
-    driver.answer(5, Answer::Closed);
+    driver.answer(5, frames::Answer::Closed);
     driver.says(expect![[r#"
         > 4 (seen 3): release 1
         Released { acquire: 1, result: Ok(()) }

@@ -4,7 +4,8 @@ mod claims;
 mod connection;
 mod lease;
 
-use baton_types::frames::{Answer, CancelOutcome, EndReason, Operation, Refusal, Refused, Secret, ToClient, ToServer};
+use baton_types::frames::{self, EndReason, Refusal, Refused, Request, Secret, ToClient, ToServer};
+use baton_types::locks::{Answer, CancelOutcome, Operation};
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -92,8 +93,8 @@ impl Driver {
         self.drain();
     }
 
-    fn answer(&mut self, number: u64, answer: Answer) {
-        self.hear(ToClient::Answer { number, answer });
+    fn answer(&mut self, number: u64, answer: impl Into<frames::Answer>) {
+        self.hear(ToClient::Answer { number, answer: answer.into() });
     }
 
     fn alive(&mut self, number: u64) {
@@ -138,10 +139,14 @@ fn in_words(output: Output) -> String {
         ToServer::KeepAlive { number } => format!("> keep-alive {number}"),
         ToServer::Request(Request { number, seen, missing, operation }) => {
             let operation = match operation {
-                Operation::Acquire(acquire) => format!("acquire {}", String::from_utf8(acquire.name).unwrap()),
-                Operation::Release { acquire } => format!("release {acquire}"),
-                Operation::Cancel { acquire } => format!("cancel {acquire}"),
-                Operation::Close => "close".to_owned(),
+                frames::Operation::Locks(Operation::Acquire(acquire)) => {
+                    format!("acquire {}", String::from_utf8(acquire.name).unwrap())
+                }
+                frames::Operation::Locks(Operation::Release { acquire }) => format!("release {acquire}"),
+                frames::Operation::Locks(Operation::Cancel { acquire }) => format!("cancel {acquire}"),
+                frames::Operation::Close => "close".to_owned(),
+                #[allow(unreachable_patterns, reason = "only tests have another module")]
+                other => format!("{other:?}"),
             };
             let missing = if missing.is_empty() { String::new() } else { format!(" but {missing:?}") };
             format!("> {number} (seen {seen}{missing}): {operation}")
@@ -153,6 +158,6 @@ fn granted(fence: u64) -> Answer {
     Answer::Granted { fence }
 }
 
-fn refused(refusal: Refusal) -> Answer {
-    Answer::Refused(Refused { refusal, message: "no".into(), cycle: Vec::new() })
+fn refused(refusal: Refusal) -> frames::Answer {
+    frames::Answer::Refused(Refused { refusal, message: "no".into(), cycle: Vec::new() })
 }

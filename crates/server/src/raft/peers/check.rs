@@ -48,10 +48,10 @@ pub(crate) enum Unfit {
     #[error("it sent a snapshot up to entry {last}, with the members as of another entry after it")]
     LaterMembers { last: u64 },
     #[error(
-        "it leads in term {term}, but node {leader} leads in that term here; a term has one leader, so the data folder of a \
+        "it leads in term {term}, but this node follows another leader of that term; a term has one leader, so the data folder of a \
              voter was set back to an older copy"
     )]
-    TwoLeaders { term: u64, leader: u64 },
+    TwoLeaders { term: u64 },
     #[error("it asks for an election, but it is not the leader that this node follows")]
     NotLeader,
     #[error("it asks for an election, but this node has no vote in the cluster")]
@@ -246,7 +246,7 @@ fn leader(words: &'static str, from: u64, own: Vote, vote: Vote) -> Result<(), U
 /// Two elected leaders of one term: the folder of a voter was set back, so that it has voted twice.
 pub fn one_leader(own: Vote, vote: Vote) -> Result<(), Unfit> {
     match vote.committed && own.committed && own.term == vote.term && own.node != vote.node {
-        true => Err(Unfit::TwoLeaders { term: own.term, leader: own.node }),
+        true => Err(Unfit::TwoLeaders { term: own.term }),
         false => Ok(()),
     }
 }
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(from(2, vote(4, 2, true)), Ok(()), "Raft refuses a leader of an earlier term by itself");
         assert_eq!(from(2, vote(7, 3, true)), Err(Unfit::OtherNode { words: "an append", node: 3, from: 2 }));
         assert_eq!(from(2, vote(7, 2, false)), Err(Unfit::NotElected { words: "an append" }));
-        assert_eq!(from(2, vote(5, 2, true)), Err(Unfit::TwoLeaders { term: 5, leader: 3 }));
+        assert_eq!(from(2, vote(5, 2, true)), Err(Unfit::TwoLeaders { term: 5 }));
         assert_eq!(from(2, vote(5 + TERM_AHEAD_MAX, 2, true)), Ok(()));
         let term = 6 + TERM_AHEAD_MAX;
         assert_eq!(from(2, vote(term, 2, true)), Err(Unfit::TermTooHigh { words: "an append", term, own: 5 }));

@@ -50,7 +50,7 @@ impl Guard {
             (LogId::from(entry.log_id), Fingerprint::of(&payload))
         };
         let contents = known.into_iter().chain(rpc.entries.iter().take_while(is_here_too).map(content));
-        self.judge(from, self.history.compare_contents(vote, me, contents))?;
+        self.judge(from, vote, self.history.compare_contents(vote, me, contents))?;
         let follows = self.history.follows(vote, me, previous);
         // An entry of the append itself, or one that the log has already.
         let is_here = |commit: &LogId| Some(*commit) > previous || self.history.has(*commit);
@@ -98,14 +98,14 @@ impl Guard {
     /// If this node and an elected leader contradict each other about committed entries, one of the two must not go on. A
     /// node that is no member, as far as this one knows, must not end this one, so it is only refused.
     fn compare(&self, from: u64, vote: Vote, ids: impl Iterator<Item = LogId>) -> Result<(), LinkError> {
-        self.judge(from, self.history.compare(vote, self.group.id(), ids))
+        self.judge(from, vote, self.history.compare(vote, self.group.id(), ids))
     }
 
-    fn judge(&self, from: u64, compared: Result<(), Contradiction>) -> Result<(), LinkError> {
+    fn judge(&self, from: u64, vote: Vote, compared: Result<(), Contradiction>) -> Result<(), LinkError> {
         if let Err(contradiction @ (Contradiction::Decided { .. } | Contradiction::Content { .. })) = &compared
             && self.group.raft.server_metrics().borrow_watched().membership_config.get_node(&from).is_some()
         {
-            (self.fatal)(&contradiction.to_string());
+            (self.fatal)(&format!("{} leads in term {}; {contradiction}", self.group.peers.label(from), vote.term));
         }
         Ok(compared?)
     }

@@ -89,7 +89,10 @@ pub async fn listen(mut listener: Box<dyn Listener>, door: Arc<Door>) {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                warn!("a connection of another node could not be accepted: {error}");
+                // Any program can use up what it takes to accept one.
+                if lock(&door.limiter).say("accept", Instant::now()).is_some() {
+                    warn!("a connection of another node could not be accepted: {error}");
+                }
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             }

@@ -18,7 +18,7 @@ use super::heard::Heard;
 use super::link::{Link, Reader, Writer};
 use super::progress::Progress;
 use super::wire::{self, Answer, Call, LinkError, Purpose, Reply, Request};
-use crate::raft::pace::Recent;
+use crate::raft::pace::RoundTrips;
 
 /// The pause after a failed attempt grows from the first to the second of these.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
@@ -56,7 +56,7 @@ struct State {
     peers: Table,
     heard: Arc<Heard>,
     /// How long answers to rounds took lately.
-    round_trips: Recent,
+    round_trips: RoundTrips,
     /// The last append on this connection that was answered, and 1; 0 if there is none.
     answered: AtomicU64,
     inner: Mutex<Inner>,
@@ -101,7 +101,7 @@ impl Peer {
     pub fn start(id: u64, address: String, heard: Arc<Heard>, peers: Table) -> Peer {
         let (queue, queued) = mpsc::channel(QUEUED_MAX);
         let inner = Mutex::new(Inner { address, ..Inner::default() });
-        let (round_trips, answered) = (Recent::default(), AtomicU64::new(0));
+        let (round_trips, answered) = (RoundTrips::default(), AtomicU64::new(0));
         let state = Arc::new(State { id, peers, heard, round_trips, answered, inner });
         let task = baton_runtime::spawn(run(state.clone(), queued));
         Peer { id, queue, next_call: AtomicU64::new(0), state, task }
@@ -324,7 +324,7 @@ async fn read(mut reader: Reader, start_number: u64, state: &State, unanswered: 
                 }
                 if let Some((sent, waits)) = lock(unanswered).remove(&id) {
                     if let Answer::Follows(_) = answer {
-                        state.round_trips.note(sent.elapsed());
+                        state.round_trips.note(sent);
                     }
                     // The send fails if the caller no longer waits.
                     let _ = waits.send(Ok(answer));

@@ -108,8 +108,8 @@ pub enum Refusal {
     )]
     OtherCluster { ours: u64, theirs: u64 },
     #[error(
-        "it expected node {called} at this address, but this is node {me}; if the data folder of node {called} was \
-         lost, remove that node from the cluster and add this one; if this node has the wrong folder, start it with its own"
+        "it expected another node at this address (id {called}, and this is id {me}); if the data folder of that node was lost, \
+         remove that node from the cluster and add this one; if this node has the wrong folder, start it with its own"
     )]
     NotMe { called: u64, me: u64 },
     #[error(
@@ -201,7 +201,7 @@ pub enum LinkError {
     Malformed { bytes: usize, expected: &'static str },
     #[error("it sent entries that cannot be read: {0}")]
     Entries(String),
-    #[error("node {expected} was expected at {address}, but node {found} answered")]
+    #[error("another node answers at {address} (id {found}, and id {expected} was expected)")]
     Other { address: String, expected: u64, found: u64 },
     /// This side refused the connection.
     #[error("refused: {0}")]
@@ -461,8 +461,8 @@ mod tests {
             ),
             (
                 |hello| hello.to = 3,
-                "it expected node 3 at this address, but this is node 2; if the data folder of node 3 was lost, remove \
-                 that node from the cluster and add this one; if this node has the wrong folder, start it with its own",
+                "it expected another node at this address (id 3, and this is id 2); if the data folder of that node was lost, \
+                 remove that node from the cluster and add this one; if this node has the wrong folder, start it with its own",
             ),
             (
                 |hello| hello.formats = (8, 9),

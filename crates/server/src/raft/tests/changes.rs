@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_runtime::timeout;
+use baton_runtime::{Instant, timeout};
 
 use super::cluster::{
     LONG, Seat, agree, all, applied, at_leader, fill_sessions, heal, leader, promote, seats, simulated, stop, trio,
@@ -58,6 +58,24 @@ fn a_learner_that_stands_still_is_not_promoted_before_it_has_what_the_leader_has
 
 fn elsewhere() -> NodeRecord {
     NodeRecord { peer_address: "127.0.0.1:1".to_owned(), ..NodeRecord::default() }
+}
+
+/// A majority has answered long before the leader gives up on the dead voter.
+#[test]
+fn a_dead_voter_is_removed_without_waiting_for_its_answer() {
+    simulated(async || {
+        let (_seats, mut nodes) = trio().await;
+        agree(&all(&nodes), 0).await;
+        let leads = leader(&all(&nodes)).await;
+        let dead = nodes.remove((leads + 1) % 3);
+        let id = dead.id();
+        stop([dead]).await;
+        let lead = &nodes[leader(&all(&nodes)).await];
+        let asked = Instant::now();
+        lead.remove(id).await.unwrap();
+        assert!(asked.elapsed() < Timing::default().election_max, "{:?}", asked.elapsed());
+        stop(nodes).await;
+    });
 }
 
 /// The leader calls it at a wrong address, so it cannot learn from the log that its record is wrong.

@@ -383,14 +383,15 @@ fn a_wiped_node_comes_back_only_under_a_new_id() {
                 let members = lead.members().await;
                 let member = members.into_iter().find(|member| member.id == old).unwrap();
                 let says = member.says.unwrap_err();
-                if says.contains("expected node") {
+                if says.contains("expected another node") {
                     return says;
                 }
             }
         });
         let says = says.await.unwrap();
-        let expected =
-            format!("it expected node {old} at this address, but this is node {new_id}; if the data folder of");
+        let expected = format!(
+            "it expected another node at this address (id {old}, and this is id {new_id}); if the data folder of"
+        );
         assert!(says.contains(&expected), "{says}");
 
         let taken = lead.add_learner(new_id, seats[wiped].record()).await.unwrap_err();

@@ -25,11 +25,11 @@ impl Frontend {
             return;
         }
         // Older entries have no effect any more, whether their acquires still wait or not.
-        self.locks.told_hopeless.retain(|_, told_ms| now_ms < *told_ms + HOPELESS_AGAIN_MS);
+        self.modules.locks.told_hopeless.retain(|_, told_ms| now_ms < *told_ms + HOPELESS_AGAIN_MS);
         for lock in locks {
             let waiters = state.lock(lock.as_bytes()).into_iter().flat_map(|lock| lock.waiters());
             for (session, acquire) in waiters.map(|waiter| (waiter.session, waiter.acquire)) {
-                if let Entry::Vacant(vacant) = self.locks.told_hopeless.entry((session, acquire)) {
+                if let Entry::Vacant(vacant) = self.modules.locks.told_hopeless.entry((session, acquire)) {
                     vacant.insert(now_ms);
                     self.say(session, ToClient::Hopeless { acquire, why: why.clone() });
                 }

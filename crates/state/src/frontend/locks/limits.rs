@@ -7,22 +7,19 @@ use baton_types::sentences;
 
 use super::{Locks, UnderWay};
 use crate::frontend::limits::Denied;
+use crate::frontend::modules::Gate;
 use crate::state::locks::limits::VISITS_MAX;
-use crate::state::locks::{Acquire, LockName, Operation};
+use crate::state::locks::{Acquire, LockName};
 use crate::state::{SessionId, State};
 
 impl Locks {
-    /// Why an operation is refused, if a limit is reached. Compares with the totals first, which is cheap. Nearly always
-    /// the totals are below the limit, and then each lock and session is, too.
-    pub fn beyond_limits(
-        &self,
-        state: &State,
-        limits: &ServerLimits,
-        session: SessionId,
-        operation: &Operation,
-    ) -> Option<Denied> {
-        let Operation::Acquire(acquire) = operation else { return None };
-        self.too_many_locks(state, limits, acquire)
+    /// Why an acquire is refused, if it is. Compares with the totals first, which is cheap. Nearly always the totals are
+    /// below the limit, and then each lock and session is, too.
+    pub(super) fn refusal(&self, gate: &Gate<'_>, session: SessionId, acquire: &Acquire) -> Option<Denied> {
+        let Gate { state, limits, .. } = *gate;
+        closed(state, acquire)
+            .or_else(|| gate.low_space())
+            .or_else(|| self.too_many_locks(state, limits, acquire))
             .or_else(|| self.too_many_waiters(state, limits, acquire))
             .or_else(|| self.too_many_holds(state, limits, session, acquire))
             .or_else(|| check_is_long(state, session, acquire))
@@ -91,8 +88,7 @@ impl Locks {
 }
 
 /// Refuses an acquire that does not wait while the cluster is closed, and says why no lock is free.
-pub(in crate::frontend) fn closed(state: &State, operation: &Operation) -> Option<Denied> {
-    let Operation::Acquire(acquire) = operation else { return None };
+fn closed(state: &State, acquire: &Acquire) -> Option<Denied> {
     let left_ms = state.cluster().closed_ms().filter(|_| acquire.timeout_ms == Some(0))?;
     let message = sentences::closed(durations::shown(left_ms));
     // A closed cluster is no limit: the operator is not told.

@@ -97,7 +97,7 @@ fn a_denied_client_hears_why() {
     let outcome = node.state.deny(9, node.now_ms, &LockName::from("a"), "too much".to_owned());
     node.tell(|frontend, now_ms, state| frontend.admitted(now_ms, state, &outcome));
     let message = "too much".to_owned();
-    let denied = Answer::Refused(Refused { refusal: Refusal::Unavailable, message, cycle: Vec::new() });
+    let denied = frames::Answer::Refused(Refused { refusal: Refusal::Unavailable, message, cycle: Vec::new() });
     assert_eq!(node.said(), [answer(1, 1, denied)]);
 }
 

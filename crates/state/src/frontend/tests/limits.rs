@@ -194,7 +194,7 @@ fn sessions_are_limited() {
     node.stream(5);
     node.hears(5, ToServer::Open(resume(1, 2)));
     node.apply();
-    node.request(5, 1, Operation::Close);
+    node.request(5, 1, frames::Operation::Close);
     node.apply();
     node.said();
     node.opened(6, 6);
@@ -374,5 +374,5 @@ fn memory_is_bounded_under_each_flood() {
     let counts = node.state.counts();
     assert_eq!((counts.used, counts.waiters), (200, 50));
     assert!(node.state.claimed_by(SessionId(1)) <= 120);
-    assert_eq!(node.frontend.locks.under_way(), 0);
+    assert_eq!(node.frontend.modules.locks.under_way(), 0);
 }

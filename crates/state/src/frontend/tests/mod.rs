@@ -1,6 +1,8 @@
 //! The front end together with the state. The test decides when a proposal is applied.
 
 mod closed;
+#[cfg(feature = "test-module")]
+mod counter;
 mod gate;
 mod held_back;
 mod leadership;
@@ -13,10 +15,9 @@ mod several;
 use std::collections::VecDeque;
 
 use baton_types::cluster_id::ClusterId;
-use baton_types::frames::{
-    Acquire, Answer, EndReason, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient, ToServer,
-};
+use baton_types::frames::{self, EndReason, Open, Refusal, Refused, Request, Secret, ToClient, ToServer};
 use baton_types::limits::{SECRET_BYTES, ServerLimits};
+use baton_types::locks::{Acquire, Answer, Mode, Operation};
 
 use super::*;
 use crate::state::locks::Grants;
@@ -117,9 +118,9 @@ impl Node {
         self.tell(|frontend, now_ms, state| frontend.hears(now_ms, state, StreamId(stream), Ok(said)));
     }
 
-    pub fn request(&mut self, stream: u64, number: u64, operation: Operation) {
+    pub fn request(&mut self, stream: u64, number: u64, operation: impl Into<frames::Operation>) {
         let (seen, missing) = (number - 1, Vec::new());
-        self.hears(stream, ToServer::Request(Request { number, seen, missing, operation }));
+        self.hears(stream, ToServer::Request(Request { number, seen, missing, operation: operation.into() }));
     }
 
     pub fn acquire(&mut self, stream: u64, number: u64, name: &str) {
@@ -181,16 +182,19 @@ pub fn close(stream: u64, why: Closing) -> Output {
     Output::Close { stream: StreamId(stream), why }
 }
 
-pub fn answer(stream: u64, number: u64, answer: Answer) -> Output {
-    say(stream, ToClient::Answer { number, answer })
+pub fn answer(stream: u64, number: u64, answer: impl Into<frames::Answer>) -> Output {
+    say(stream, ToClient::Answer { number, answer: answer.into() })
 }
 
 /// The refusal in the last output.
 pub fn refusal(said: &[Output]) -> Refusal {
     match said {
-        [.., Output::Say { said: ToClient::Answer { answer: Answer::Refused(Refused { refusal, .. }), .. }, .. }] => {
-            *refusal
-        }
+        [
+            ..,
+            Output::Say {
+                said: ToClient::Answer { answer: frames::Answer::Refused(Refused { refusal, .. }), .. }, ..
+            },
+        ] => *refusal,
         other => panic!("{other:?}"),
     }
 }

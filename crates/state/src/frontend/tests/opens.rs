@@ -98,7 +98,7 @@ fn a_late_first_open_after_the_close_does_not_bring_the_session_back() {
     let mut node = Node::new();
     node.opened(2, 9);
     node.stream(1);
-    node.request(2, 1, Operation::Close);
+    node.request(2, 1, frames::Operation::Close);
     // While the Close is on its way.
     node.hears(1, open(9));
     assert_eq!(node.said(), [close(1, Closing::Ending)]);
@@ -106,7 +106,7 @@ fn a_late_first_open_after_the_close_does_not_bring_the_session_back() {
     node.apply();
     let (closed, gone) = (node.said(), node.state.counts().sessions);
     assert_eq!((closed.len(), gone), (3, 0), "{closed:?}");
-    assert_eq!(closed[0], answer(2, 1, Answer::Closed));
+    assert_eq!(closed[0], answer(2, 1, frames::Answer::Closed));
     assert_eq!(end_reason(&closed), EndReason::Closed);
     // And afterwards, also at another leader.
     node.stream(3);

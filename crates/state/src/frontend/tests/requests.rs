@@ -1,6 +1,6 @@
 //! The requests of a session, and that one session does not delay another.
 
-use baton_types::frames::{CancelOutcome, Wait};
+use baton_types::locks::{CancelOutcome, Wait};
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn a_request_whose_own_answer_was_seen_is_refused_without_the_log() {
     let mut node = Node::new();
     node.opened(1, 9);
     for (number, seen) in [(1, 1), (1, 2), (7, u64::MAX)] {
-        node.hears(1, ToServer::Request(Request { number, seen, missing: Vec::new(), operation: acquire("a") }));
+        node.hears(1, ToServer::Request(Request { number, seen, missing: Vec::new(), operation: acquire("a").into() }));
         let why = format!(
             "request {number} says that the answers up to {seen} were seen; it can only say so of earlier requests"
         );
@@ -64,7 +64,7 @@ fn a_refused_deadlock_has_its_cycle_once() {
     node.apply_all();
     let wait = |owner, lock: &str| Wait { owner, label: "label 9".to_owned(), lock: lock.into() };
     let (message, cycle) = ("the request would wait for itself".to_owned(), vec![wait(2, "one"), wait(1, "two")]);
-    let refused = Answer::Refused(Refused { refusal: Refusal::Deadlock, message, cycle });
+    let refused = frames::Answer::Refused(Refused { refusal: Refusal::Deadlock, message, cycle });
     assert_eq!(node.said().pop(), Some(answer(1, 4, refused)));
 }
 
@@ -193,20 +193,25 @@ fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
     let (revoked, reply) = match &said[2..] {
         [reply, revoked, note] => {
             let lock = b"a"[..].into();
-            assert_eq!(*note, Output::Note(Note::Forced { lock, now: false, holders: 1, by: from }));
+            assert_eq!(
+                *note,
+                Output::Note(Note::Locks(locks::Note::Forced { lock, now: false, holders: 1, by: from }))
+            );
             (revoked.clone(), reply.clone())
         }
         other => panic!("{other:?}"),
     };
     assert_eq!(revoked, say(2, ToClient::Revoked { acquire: 1 }));
-    let Output::Reply { call: CallId(5), reply: Reply::Forced(holders) } = reply else { panic!("{reply:?}") };
+    let Output::Reply { call: CallId(5), reply: Reply::Locks(locks::Reply::Forced(holders)) } = reply else {
+        panic!("{reply:?}")
+    };
     assert_eq!(holders.len(), 1);
     assert_eq!((holders[0].session, holders[0].fence, holders[0].label.as_str()), (9, 2, "label 9"));
-    assert_eq!((holders[0].deadline_in_ms, holders[0].pid), (TTL_MS, 7));
+    assert_eq!((holders[0].deadline_in_ms, holders[0].pid), (Some(TTL_MS), 7));
     // The lock has no holder, so the answer is empty.
     node.tell(|frontend, _, _| frontend.force(CallId(6), b"free"[..].into(), true, Caller::default()));
     node.apply();
-    assert_eq!(node.said(), [Output::Reply { call: CallId(6), reply: Reply::Forced(Vec::new()) }]);
+    assert_eq!(node.said(), [Output::Reply { call: CallId(6), reply: Reply::Locks(locks::Reply::Forced(Vec::new())) }]);
 }
 
 /// A wait is cancelled when it times out, and a lock opens after its lock-delay.

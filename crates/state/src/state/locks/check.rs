@@ -7,12 +7,14 @@ use std::sync::Arc;
 use super::limits::{FORCED_MAX, HISTORY_MAX, HISTORY_OF_LOCK_MAX, LOCK_DELAY_MS_MAX};
 use super::lock::Lock;
 use super::{Claim, Grants, LockName, Locks, Mode, Ticket, limits};
+use crate::state::SessionId;
 use crate::state::limits::COUNTER_MAX;
+use crate::state::sessions::Sessions;
 
 impl Locks {
     /// Whether locks, claims and indices are consistent. Returns a sentence about the first inconsistency. `revision`
     /// is that of the state.
-    pub(in crate::state) fn check(&self, grants: Grants, revision: u64) -> Result<(), String> {
+    pub(super) fn check(&self, grants: Grants, revision: u64) -> Result<(), String> {
         let counters = [self.last_fence, self.last_ticket, self.last_delay, self.last_past];
         if let Some(counter) = counters.into_iter().find(|counter| *counter > COUNTER_MAX) {
             return Err(format!("a counter of the locks is at {counter}; it must be at most {COUNTER_MAX}"));
@@ -42,6 +44,20 @@ impl Locks {
             Some((name, _)) => Err(format!("the lock {name:?} does not match its index of tangled claims")),
             None => Ok(()),
         }
+    }
+
+    /// Whether the claims fit to the sessions.
+    pub(super) fn check_sessions(&self, sessions: &Sessions) -> Result<(), String> {
+        if let Some(id) = self.sessions().find(|id| sessions.get(*id).is_none()) {
+            return Err(format!("session {id} has claims, but does not exist"));
+        }
+        for (id, session) in sessions.from(SessionId(0)) {
+            let mut holds = self.claims_of(id).filter(|claim| claim.holds()).map(|claim| claim.number);
+            if let Some(number) = holds.find(|number| !session.is_answered(*number)) {
+                return Err(format!("request {number} of session {id} holds, but was never answered"));
+            }
+        }
+        Ok(())
     }
 
     fn check_lock(&self, name: &LockName, lock: &Lock, grants: Grants) -> Result<(), String> {
@@ -185,7 +201,7 @@ mod tests {
             apply(state::Command::Request(request));
         }
         apply(Command::Force { lock: NAME.into(), now: false, caller: Caller::default() }.into());
-        state.locks
+        state.modules.locks
     }
 
     fn lock(locks: &mut Locks) -> &mut Lock {

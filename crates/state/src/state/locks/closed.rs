@@ -6,17 +6,17 @@ use crate::state::turn::Turn;
 
 impl Locks {
     /// The next fence is at least this one.
-    pub(in crate::state) fn raise_fences(&mut self, from: u64) {
+    pub(super) fn raise_fences(&mut self, from: u64) {
         self.last_fence = self.last_fence.max(from.saturating_sub(1));
     }
 
     /// Grants nothing from now on.
-    pub(in crate::state) fn shut(&mut self) {
+    pub(super) fn shut(&mut self) {
         self.closed = true;
     }
 
     /// Grants every lock to its first waiters. The lock-delays begin now: they come after the leases.
-    pub(in crate::state) fn open(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn open(&mut self, turn: &mut Turn<'_>) {
         self.closed = false;
         let delays: Vec<_> = self.closed().map(|(name, delay)| (name.clone(), delay)).collect();
         for (lock, Delay { generation, delay_ms, .. }) in delays {

@@ -11,8 +11,7 @@
 use std::sync::Arc;
 
 use super::limits::FORCED_MAX;
-use super::{Claim, Effect, Ended, ForcedHolder, LockName, LockView, Locks, Names};
-use crate::state::What;
+use super::{Claim, Effect, Ended, ForcedHolder, LockName, LockView, Locks, Names, What};
 use crate::state::turn::Turn;
 
 impl Locks {

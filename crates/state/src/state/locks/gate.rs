@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 
 use super::{LockName, Locks, Mode, Refusal, Want};
 use crate::state::turn::Turn;
-use crate::state::{RequestNumber, SessionId};
+use crate::state::{Outcome, RequestNumber, SessionId, State};
 
 /// Who grants the locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,43 @@ impl Grants {
             [Want { mode: Mode::Permit { .. }, .. }] => Some(Refusal::NoPermits),
             _ => Some(Refusal::NoSeveral),
         }
+    }
+}
+
+impl State {
+    /// For [`Grants::ByGroup`]: grants the lock to its first waiter, with this fence of the group's algorithm. Does nothing if
+    /// no claim waits, or if the lock is held or closed. `index` and `now_ms` are as in [`State::apply`].
+    pub fn admit(&mut self, index: u64, now_ms: u64, lock: &LockName, fence: NonZeroU64) -> Outcome {
+        self.outside(index, now_ms, |locks, turn| locks.admit(turn, lock, fence))
+    }
+
+    /// For [`Grants::ByGroup`]: refuses the first waiter of the lock, because the group cannot take its request now. `why` is a
+    /// sentence for people. Does nothing if no claim waits.
+    pub fn deny(&mut self, index: u64, now_ms: u64, lock: &LockName, why: String) -> Outcome {
+        self.outside(index, now_ms, |locks, turn| locks.deny(turn, lock, why))
+    }
+
+    /// For [`Grants::ByGroup`]: refuses this acquire, as [`State::deny`]. Does nothing if it does not wait.
+    pub fn deny_one(
+        &mut self,
+        index: u64,
+        now_ms: u64,
+        session: SessionId,
+        number: RequestNumber,
+        why: String,
+    ) -> Outcome {
+        self.outside(index, now_ms, |locks, turn| locks.deny_one(turn, session, number, why))
+    }
+
+    /// Changes the locks without a command.
+    fn outside(&mut self, index: u64, now_ms: u64, change: impl FnOnce(&mut Locks, &mut Turn<'_>)) -> Outcome {
+        self.now_ms = self.now_ms.max(now_ms);
+        let State { now_ms, revision, sessions, modules, .. } = self;
+        let mut outcome = Outcome::default();
+        let (now_ms, grants, outcome_of) = (*now_ms, Grants::ByGroup, &mut outcome);
+        let mut turn = Turn { index, now_ms, grants, revision, raised: false, sessions, outcome: outcome_of };
+        change(&mut modules.locks, &mut turn);
+        outcome
     }
 }
 

@@ -182,7 +182,7 @@ impl Locks {
         self.claims.range((session, number)..=(session, RequestNumber::MAX)).map(|(_, claim)| claim)
     }
 
-    pub(in crate::state) fn waiting_claims(&self) -> impl Iterator<Item = &Claim> {
+    pub(super) fn waiting_claims(&self) -> impl Iterator<Item = &Claim> {
         self.waits.iter().map(|&(_, session, number)| self.claim(session, number))
     }
 
@@ -223,7 +223,7 @@ impl Locks {
     }
 
     /// The sessions that have claims or forced releases. A session appears once per claim.
-    pub(in crate::state) fn sessions(&self) -> impl Iterator<Item = SessionId> {
+    pub(super) fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.claims.keys().map(|&(session, _)| session).chain(self.forced.keys().copied())
     }
 }

@@ -21,6 +21,7 @@ mod index;
 pub mod limits;
 mod line;
 mod lock;
+mod module;
 mod name;
 mod record;
 mod views;
@@ -37,16 +38,17 @@ pub use claim::{Claim, Ticket};
 pub use gate::Grants;
 pub use history::{Ended, Past};
 pub use lock::Delay;
+pub use module::Timer;
 pub use name::LockName;
 pub use record::Record;
 pub use views::{HolderView, LockView, Standing, WaiterView};
 pub use words::{
-    Acquire, Answer, CancelOutcome, Command, Effect, ForcedHolder, Mode, Operation, Refusal, WaitFor, Want, Wants,
+    Acquire, Answer, CancelOutcome, Command, Effect, ForcedHolder, Mode, Operation, Refusal, WaitFor, Want, Wants, What,
 };
 
 use super::sessions::EndReason;
 use super::turn::Turn;
-use super::{OwnerId, RequestNumber, SessionId, What};
+use super::{OwnerId, RequestNumber, SessionId};
 use limits::HISTORY_MAX;
 use lock::Lock;
 
@@ -89,8 +91,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Applies a command that is not a session's request.
-    pub(super) fn apply(&mut self, turn: &mut Turn<'_>, command: &Command) {
+    fn apply(&mut self, turn: &mut Turn<'_>, command: &Command) {
         match command {
             Command::EndLockDelay { lock: name, generation } => {
                 let delay = self.locks.get(name).and_then(|lock| lock.delay());
@@ -108,13 +109,7 @@ impl Locks {
         }
     }
 
-    pub(super) fn request(
-        &mut self,
-        turn: &mut Turn<'_>,
-        session: SessionId,
-        number: RequestNumber,
-        operation: &Operation,
-    ) {
+    fn request(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, operation: &Operation) {
         match operation {
             Operation::Acquire(acquire) => self.acquire(turn, session, number, acquire),
             Operation::Release { acquire } => self.release(turn, session, number, *acquire),
@@ -123,7 +118,7 @@ impl Locks {
     }
 
     /// The session is resumed: tells it which acquires it must release.
-    pub(super) fn resumed(&self, turn: &mut Turn<'_>, session: SessionId) {
+    fn resumed(&self, turn: &mut Turn<'_>, session: SessionId) {
         let held = self.revoked.range((session, 0)..=(session, RequestNumber::MAX)).map(|&(_, acquire)| acquire);
         let mut revoked: Vec<RequestNumber> = held.collect();
         revoked.extend(self.forced.get(&session).into_iter().flatten());
@@ -132,7 +127,7 @@ impl Locks {
     }
 
     /// Ends all claims of a session. All its claims end before any other claim is granted.
-    pub(super) fn session_ends(&mut self, turn: &mut Turn<'_>, session: SessionId, reason: EndReason) {
+    fn session_ends(&mut self, turn: &mut Turn<'_>, session: SessionId, reason: EndReason) {
         self.forced.remove(&session);
         let claims: Vec<Arc<Claim>> = self.claims_of(session).cloned().collect();
         let expired = reason == EndReason::Expired;

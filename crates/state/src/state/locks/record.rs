@@ -42,7 +42,7 @@ pub enum Record {
 }
 
 impl Locks {
-    pub(in crate::state) fn records(&self) -> impl Iterator<Item = Record> + '_ {
+    pub(super) fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let counters = Record::Counters {
             last_fence: self.last_fence,
             last_ticket: self.last_ticket,
@@ -65,7 +65,7 @@ impl Locks {
     }
 
     /// Adds a record. The consistency of all records is checked at the end.
-    pub(in crate::state) fn restore(&mut self, record: Record) -> Result<(), String> {
+    pub(super) fn restore(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Counters { last_fence, last_ticket, last_delay, last_past } => {
                 (self.last_fence, self.last_ticket) = (last_fence, last_ticket);
@@ -115,7 +115,7 @@ impl Locks {
     }
 
     /// Counts the used locks, after all records.
-    pub(in crate::state) fn restored(&mut self, closed: bool) {
+    pub(super) fn restored(&mut self, closed: bool) {
         self.closed = closed;
         self.used = self.locks.values().filter(|lock| lock.in_use()).count();
     }

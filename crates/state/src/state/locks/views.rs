@@ -1,9 +1,9 @@
 //! Read access to a lock, for listings and the front end.
 
 use super::lock::Lock;
-use super::{Claim, Delay, ForcedHolder, LockName, Mode, Past, Ticket};
+use super::{Acquire, Claim, Delay, ForcedHolder, LockName, Mode, Past, Ticket};
 use crate::state::sessions::{Session, Sessions};
-use crate::state::{OwnerId, RequestNumber, SessionId};
+use crate::state::{OwnerId, RequestNumber, SessionId, SessionView, State};
 
 #[derive(Clone, Copy, Debug)]
 pub struct LockView<'a> {
@@ -152,5 +152,75 @@ impl<'a> LockView<'a> {
 
     fn session_of(&self, claim: &Claim) -> &'a Session {
         self.sessions.get(claim.session).expect("a session with claims must exist")
+    }
+}
+
+impl State {
+    /// The fence of the latest grant; 0 if there was none.
+    pub fn last_fence(&self) -> u64 {
+        self.modules.locks.last_fence()
+    }
+
+    /// In order of name.
+    pub fn locks(&self) -> impl Iterator<Item = LockView<'_>> {
+        self.locks_from(b"")
+    }
+
+    /// All locks from this name on, in order of name.
+    pub fn locks_from<'a>(&'a self, name: &[u8]) -> impl Iterator<Item = LockView<'a>> + use<'a> {
+        self.modules.locks.from(name).map(|(name, lock)| LockView::new(&self.sessions, name, lock))
+    }
+
+    /// A lock, if it is held, waited for, closed or remembered.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Option<LockView<'_>> {
+        self.modules.locks.get(name.as_ref()).map(|(name, lock)| LockView::new(&self.sessions, name, lock))
+    }
+
+    /// Number of claims that wait at this lock.
+    pub fn waiters_of(&self, lock: impl AsRef<[u8]>) -> usize {
+        self.modules.locks.get(lock.as_ref()).map_or(0, |(_, lock)| lock.line.len() - lock.held())
+    }
+
+    /// Number of locks that the claims of all sessions hold or wait for.
+    pub fn claimed(&self) -> usize {
+        self.modules.locks.claimed()
+    }
+
+    /// Number of locks that this session holds or waits for. A claim of several locks counts once for each.
+    pub fn claimed_by(&self, id: SessionId) -> usize {
+        self.modules.locks.claimed_by(id)
+    }
+
+    /// Whether the check of a new acquire for a deadlock would take more than
+    /// [`VISITS_MAX`](super::locks::limits::VISITS_MAX) visits.
+    pub fn is_check_long(&self, session: SessionId, acquire: &Acquire) -> bool {
+        self.modules.locks.is_check_long(session, acquire)
+    }
+}
+
+impl<'a> SessionView<'a> {
+    /// The names of the locks that the session holds, in the order of its acquires. A lock appears once per hold.
+    pub fn holds(&self) -> impl Iterator<Item = &'a LockName> + use<'a> {
+        self.names(true)
+    }
+
+    /// The names of the locks that the session waits for, in the order of its acquires.
+    pub fn waits(&self) -> impl Iterator<Item = &'a LockName> + use<'a> {
+        self.names(false)
+    }
+
+    /// In the order of their numbers.
+    pub fn claims(&self) -> impl Iterator<Item = &'a Claim> + use<'a> {
+        self.claims_from(0)
+    }
+
+    /// The claims from this number on, in the order of their numbers.
+    pub fn claims_from(&self, number: RequestNumber) -> impl Iterator<Item = &'a Claim> + use<'a> {
+        self.state.modules.locks.claims_from(self.id, number).map(AsRef::as_ref)
+    }
+
+    fn names(&self, holds: bool) -> impl Iterator<Item = &'a LockName> + use<'a> {
+        let claims = self.claims().filter(move |claim| claim.holds() == holds);
+        claims.flat_map(|claim| &claim.wants).map(|want| &want.lock)
     }
 }

@@ -1,11 +1,13 @@
 //! The words of the locks: commands, operations, effects and answers.
 
+use std::sync::Arc;
+
 use baton_types::sentences;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::limits::Invalid;
-use super::{LockName, cycle, limits};
+use super::{Claim, Delay, LockName, cycle, limits};
 use crate::state::words::Fingerprint;
 use crate::state::{Caller, OwnerId, RequestNumber, SessionId};
 
@@ -98,6 +100,26 @@ pub enum Effect {
     },
 }
 
+/// A change to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A claim entered its queues, was granted, was revoked, or ended.
+    Claim {
+        /// None if it enters.
+        before: Option<Arc<Claim>>,
+        /// None if it has ended.
+        after: Option<Arc<Claim>>,
+    },
+    /// A lock-delay closed a lock, or has ended.
+    Delay {
+        lock: LockName,
+        /// None if the lock was open.
+        before: Option<Delay>,
+        /// None if the lock is open.
+        after: Option<Delay>,
+    },
+}
+
 /// A holder that a forced release affects, as a listing shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForcedHolder {
@@ -143,7 +165,7 @@ pub enum Refusal {
     /// The sentence does not repeat the cycle: the client puts the cycle into words.
     #[error("{}", sentences::WAITS_FOR_ITSELF)]
     Deadlock(Vec<WaitFor>),
-    #[error("{} is in use with {}, and the request {}", in_words(.lock.as_ref()), permits(*has), asks(*says))]
+    #[error("{} is in use {}, and the request {}", in_words(.lock.as_ref()), used(*has), asks(*says))]
     PermitsDiffer {
         /// The lock in question; none in old answers.
         lock: Option<LockName>,
@@ -181,7 +203,7 @@ pub struct WaitFor {
 
 impl Answer {
     /// The answer as this version keeps it. An older version kept longer cycles.
-    pub(in crate::state) fn shortened(self) -> Self {
+    pub(super) fn shortened(self) -> Self {
         match self {
             Answer::Refused(Refusal::Deadlock(steps)) => {
                 Answer::Refused(Refusal::Deadlock(cycle::shown(steps.into_iter())))
@@ -228,13 +250,8 @@ impl Operation {
         limits::check_operation(number, self)
     }
 
-    /// Whether the operation releases or cancels. A session with too many requests may still do that.
-    pub(in crate::state) fn frees(&self) -> bool {
-        !matches!(self, Operation::Acquire(_))
-    }
-
     /// Adds all fields to the hash: see [`crate::state::Operation::fingerprint`].
-    pub(in crate::state) fn fingerprint(&self, hash: &mut Fingerprint) {
+    pub(super) fn fingerprint(&self, hash: &mut Fingerprint) {
         match self {
             Operation::Acquire(Acquire { wants, owner, parent, timeout_ms, lock_delay_ms }) => {
                 hash.number(0);
@@ -265,6 +282,7 @@ fn asks(says: u32) -> String {
     if says == 1 { "is exclusive or shared (1 permit)".to_owned() } else { format!("says {says}") }
 }
 
-fn permits(count: u32) -> String {
-    if count == 1 { "1 permit".to_owned() } else { format!("{count} permits") }
+/// How a lock with so many permits is used. One with 1 permit has an exclusive holder or shared ones.
+fn used(has: u32) -> String {
+    if has == 1 { "as exclusive or shared (1 permit)".to_owned() } else { format!("with {has} permits") }
 }

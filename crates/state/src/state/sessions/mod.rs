@@ -18,6 +18,9 @@ use super::{Answer, Request, RequestNumber, SessionId};
 use ended::Ended;
 use session::Place;
 
+/// The record of the term, in words, which every snapshot must have once.
+pub(in crate::state) const HEAD: &str = "the term";
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sessions {
     /// The term of the last `Lead`.

@@ -73,6 +73,7 @@ impl Model {
             }
             Operation::Locks(locks::Operation::Release { acquire }) => self.release(id, number, acquire, out),
             Operation::Locks(locks::Operation::Cancel { acquire }) => self.cancel(id, number, acquire, out),
+            Operation::Counter(_) => unreachable!("the model has only locks"),
         }
     }
 
@@ -141,5 +142,6 @@ fn invalid(number: u64, operation: &Operation) -> bool {
         Operation::Locks(locks::Operation::Release { acquire } | locks::Operation::Cancel { acquire }) => {
             !(1..number).contains(acquire)
         }
+        Operation::Counter(_) => unreachable!("the model has only locks"),
     }
 }

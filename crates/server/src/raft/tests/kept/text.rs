@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use crate::state::locks::{self, Acquire, LockName, Mode, Refusal};
 use crate::state::sessions::{self, Open};
-use crate::state::{Answer, Caller, Command, Effect, Operation, Outcome, OwnerId, Request, SessionId, State};
+use crate::state::{Answer, Caller, Command, Effect, Operation, Outcome, OwnerId, Request, SessionId, State, Timer};
 
 /// Everything visible of a state, one fact per line.
 pub fn seen(state: &State) -> String {
@@ -68,16 +68,21 @@ fn see_locks(state: &State, out: &mut String) {
 fn see_timers(state: &State, out: &mut String) {
     let mut timers = state.pending_timers();
     timers.sessions.sort();
-    timers.waits.sort();
-    timers.delays.sort();
+    timers.timers.sort();
     for (session, ttl_ms) in timers.sessions {
         writeln!(out, "timer session {} ttl_ms {ttl_ms}", session.0).unwrap();
     }
-    for (session, number, timeout_ms) in timers.waits {
-        writeln!(out, "timer wait session {} acquire {number} timeout_ms {timeout_ms}", session.0).unwrap();
-    }
-    for (lock, generation, delay_ms) in timers.delays {
-        writeln!(out, "timer delay {lock:?} generation {generation} delay_ms {delay_ms}").unwrap();
+    for (timer, ms) in timers.timers {
+        match timer {
+            Timer::Locks(locks::Timer::Wait { session, number }) => {
+                writeln!(out, "timer wait session {} acquire {number} timeout_ms {ms}", session.0).unwrap();
+            }
+            Timer::Locks(locks::Timer::Delay { lock, generation }) => {
+                writeln!(out, "timer delay {lock:?} generation {generation} delay_ms {ms}").unwrap();
+            }
+            #[allow(unreachable_patterns, reason = "only tests have another module")]
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -79,15 +79,15 @@ impl Script {
 
     /// A claim that would be the next one.
     fn claim(&self, acquire: &Acquire) -> Claim {
-        self.state.locks.new_claim(SessionId(1), RequestNumber::MAX, acquire, 0)
+        self.state.modules.locks.new_claim(SessionId(1), RequestNumber::MAX, acquire, 0)
     }
 
     /// The locks of the cycle that the acquire would close, and the number of visits.
     fn search(&self, owner: u64, lock: &str) -> (Option<Vec<String>>, usize) {
         let claim = self.claim(&Acquire::one(lock, Mode::Exclusive, OwnerId(owner)));
-        let mut search = Search::new(&self.state.locks, &claim);
+        let mut search = Search::new(&self.state.modules.locks, &claim);
         let cycle = search.cycle();
-        assert_eq!(cycle, naive::cycle(&self.state.locks, &claim).0);
+        assert_eq!(cycle, naive::cycle(&self.state.modules.locks, &claim).0);
         (cycle.map(|steps| steps.into_iter().map(|step| step.lock.to_string()).collect()), search.visited)
     }
 }
@@ -136,7 +136,6 @@ fn waiters_that_hold_other_locks_do_not_matter() {
     assert_eq!((visits(10), visits(2_000)), ((1, 7), (1, 7)));
 }
 
-/// The owner itself holds a lock with a long line, and wants one with a short line.
 /// The claims of two locks stand behind the owner's lock, and before the owner in the line that it would enter. So both ends
 /// of the search must read them.
 #[test]
@@ -150,7 +149,7 @@ fn a_check_that_would_read_too_many_claims_is_known_before_it_is_made() {
         }
         let acquire = exclusive(&["other"], 1);
         let claim = script.claim(&acquire);
-        let mut search = Search::new(&script.state.locks, &claim);
+        let mut search = Search::new(&script.state.modules.locks, &claim);
         assert!(search.cycle().is_some());
         // Neither a bystander nor an owner that gets its lock at once pays for them.
         let bystander = [exclusive(&["own"], 3), exclusive(&["free"], 1)];
@@ -166,6 +165,7 @@ fn exclusive(locks: &[&str], owner: u64) -> Acquire {
     Acquire { wants, ..Acquire::one("", Mode::Exclusive, OwnerId(owner)) }
 }
 
+/// The owner itself holds a lock with a long line, and wants one with a short line.
 #[test]
 fn a_long_line_behind_the_owner_does_not_matter() {
     let visits = |waiters| {
@@ -229,8 +229,9 @@ fn acquire(owner: u64, locks: &[u64], shared: u8, parent: Option<u64>) -> Acquir
 
 impl Script {
     fn play(&mut self, action: &Action) {
-        let claims: Vec<_> = self.state.locks.claims.keys().copied().collect();
-        let closed: Vec<_> = self.state.locks.closed().map(|(name, delay)| (name.clone(), delay.generation)).collect();
+        let claims: Vec<_> = self.state.modules.locks.claims.keys().copied().collect();
+        let closed: Vec<_> =
+            self.state.modules.locks.closed().map(|(name, delay)| (name.clone(), delay.generation)).collect();
         match action {
             &Action::Acquire { owner, ref locks, shared, parent } => {
                 let acquire = acquire(owner.unwrap_or(1_000 + self.sent), locks, shared, parent);
@@ -265,7 +266,7 @@ impl Script {
 
     /// The length of the cycle that this acquire would close, if it would wait. Compares all ways to find it.
     fn compare(&self, acquire: &Acquire) -> Option<usize> {
-        let locks = &self.state.locks;
+        let locks = &self.state.modules.locks;
         if self.grants.refuses(&acquire.wants).is_some() || locks.are_free(&acquire.wants) != Ok(false) {
             return None;
         }
