@@ -51,7 +51,7 @@ impl<R: Replica> TestClient<R> {
     async fn request(&mut self, number: u64, operation: impl Into<frames::Operation>) {
         let operation = operation.into();
         let (seen, missing) = (number - 1, Vec::new());
-        self.stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation: operation.into() }))).await;
+        self.stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation }))).await;
     }
 
     async fn answer(&mut self, number: u64, operation: impl Into<frames::Operation>) -> frames::Answer {
