@@ -171,7 +171,7 @@ impl<'a> Unfinished<'a> {
     }
 
     fn add(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.part.write_all(bytes).map_err(|error| unwritable(self.path, &error))
+        self.part.write_all(bytes).map_err(|error| unwritable(self.path, &without_path(&error)))
     }
 
     /// Syncs the file, reads all of it again, and gives it its name.

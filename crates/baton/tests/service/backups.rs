@@ -154,6 +154,21 @@ fn files_and_folders_that_are_there_stay_as_they_are() {
 }
 
 #[test]
+fn a_backup_that_cannot_be_written_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file").to_str().unwrap().to_owned();
+    let server = Server::start();
+    // Without the trap, SIGXFSZ would end the command, and the write would not fail.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", BATON, "backup", &file]);
+    command.env("BATON_SERVER", &server.address).env_remove("BATON_CLUSTER");
+    let told = refused(&command.output().unwrap(), 2);
+    let says = format!("baton: cannot write {file}: File too large (os error 27)");
+    assert!(told.starts_with(&says) && !told.contains(".baton-backup-"), "{told}");
+    assert_eq!(contents(folder.path()), []);
+}
+
+#[test]
 fn a_backup_that_is_not_sound_is_refused_and_nothing_is_made_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

@@ -73,6 +73,14 @@ fn what_is_written_has_the_version_of_its_newest_part() {
         let payload = Payload::Commands(Entry { now_ms: u64::MAX, commands }).encode();
         assert_eq!(framed(Record::Entry { id: id(1, 1), payload: &payload })[0], since);
     }
+    // A request is as new as its operation. The last byte is the kind of operation, here a Close.
+    let (session, number, seen, missing) = (SessionId(u64::MAX), 9, 8, vec![7]);
+    let request = Request { session, number, seen, missing, caller: caller(), operation: Operation::Close };
+    let mut payload = Payload::Commands(Entry { now_ms: u64::MAX, commands: vec![Command::Request(request)] }).encode();
+    let version = |payload: &[u8]| framed(Record::Entry { id: id(1, 1), payload })[0];
+    assert_eq!((payload.last(), version(&payload)), (Some(&0), 2));
+    *payload.last_mut().unwrap() = 2;
+    assert_eq!(version(&payload), VERSION);
 
     let mut state = State::default();
     let versions = |state: &State| {

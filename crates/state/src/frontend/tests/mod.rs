@@ -20,7 +20,7 @@ use baton_types::limits::{SECRET_BYTES, ServerLimits};
 use baton_types::locks::{Acquire, Answer, Mode, Operation};
 
 use super::*;
-use crate::state::locks::Grants;
+use crate::state::locks::{Grants, LockName};
 use crate::state::{self, Caller, Outcome, State, sessions};
 
 pub const TTL_MS: u64 = 10_000;
