@@ -67,6 +67,12 @@ pub enum MemberError {
         "{name} is the last voter, and a cluster without a voter decides nothing; add and promote another node first"
     )]
     LastVoter { name: String },
+    /// To a removal, in a cluster of two voters.
+    #[error(
+        "one of two voters is no majority, so the removal of {name} needs {name}, which does not answer or lacks entries; start it; \
+         if it is lost for good, stop this node and start it with `--force-new-cluster`"
+    )]
+    NeedsIt { name: String },
     #[error("without {name} the voters that answer and get entries would be no majority: {why}")]
     NoMajority {
         name: String,

@@ -167,6 +167,9 @@ impl Node {
             }
         }
         refusals.remove(&id);
+        if refusals.is_empty() {
+            return Err(MemberError::NeedsIt { name: name(metrics, id) });
+        }
         let why = Vec::from_iter(refusals.into_values());
         Err(MemberError::NoMajority { name: name(metrics, id), why: why.join("; ") })
     }

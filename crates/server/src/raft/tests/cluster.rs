@@ -480,6 +480,11 @@ fn a_voter_is_not_removed_if_no_majority_would_answer_without_it() {
         let refused = nodes[0].remove(live).await.unwrap_err();
         assert!(matches!(&refused, MemberError::NoMajority { .. }), "{refused}");
         at_leader(&all(&nodes), |lead| lead.remove(dead)).await;
+        // Of two voters both must agree, also to the removal of one.
+        let refused = async |id: u64| nodes[0].remove(id).await.unwrap_err();
+        timeout(LONG, nodes[1].shutdown()).await.unwrap();
+        let name = nodes[0].group.metrics().membership_config.get_node(&live).unwrap().name.clone();
+        assert_eq!(refused(live).await, MemberError::NeedsIt { name });
         stop(nodes).await;
     });
 }
