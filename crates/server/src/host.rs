@@ -389,7 +389,7 @@ impl<R: Replica> Host<R> {
             let now = *leadership.borrow_and_update();
             self.tell(now);
             if let (Leadership::DoesNotLead { leader: Some(_) }, Some(leader)) = (now, self.shell.replica().leader())
-                && let Some(left_out) = limiter.event("another leads")
+                && let Some(left_out) = limiter.event("another leads", baton_runtime::Instant::now())
             {
                 info!(leader = leader.name, address = leader.address, left_out, "another node leads");
             }

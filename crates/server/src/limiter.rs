@@ -31,8 +31,8 @@ impl Limiter {
 
     /// Allows [`EVENTS_MAX`] lines of this kind a minute. Returns what an allowed line says: how many were left out in the
     /// minute before, if any were.
-    pub fn event(&mut self, kind: &'static str) -> Option<Option<u64>> {
-        self.say_up_to(EVENTS_MAX, kind, Instant::now()).map(|left_out| Some(left_out).filter(|left_out| *left_out > 0))
+    pub fn event(&mut self, kind: &'static str, now: Instant) -> Option<Option<u64>> {
+        self.say_up_to(EVENTS_MAX, kind, now).map(|left_out| Some(left_out).filter(|left_out| *left_out > 0))
     }
 
     /// Allows so many lines of this kind a minute. Returns how many were kept quiet in the minute before; none if this one
@@ -73,5 +73,14 @@ mod tests {
         let mut limiter = Limiter::default();
         let said = [0, 1, 2, 59, 60, 61, 62].map(|seconds| limiter.say_up_to(2, "expired", at(seconds)));
         assert_eq!(said, [Some(0), Some(0), None, None, Some(2), Some(0), None]);
+    }
+
+    #[test]
+    fn of_the_events_of_a_minute_twenty_are_said() {
+        let start = Instant::now();
+        let mut limiter = Limiter::default();
+        let mut said = |at_ms| limiter.event("members", start + Duration::from_millis(at_ms));
+        assert!((0..20).all(|event| said(event * 1_000) == Some(None)));
+        assert_eq!([59_000, 59_999, 60_000, 60_001].map(said), [None, None, Some(Some(2)), Some(None)]);
     }
 }

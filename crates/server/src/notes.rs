@@ -1,5 +1,6 @@
 //! Writes the front end's notes to the log, for the operator.
 
+use baton_runtime::Instant;
 use tracing::{error, info, warn};
 
 use crate::frontend::{Note, locks};
@@ -21,7 +22,7 @@ pub fn write(note: &Note, limiter: &mut Limiter) {
         #[allow(unreachable_patterns, reason = "the module of tests has no notes")]
         _ => return,
     };
-    if let Some(left_out) = limiter.event(kind) {
+    if let Some(left_out) = limiter.event(kind, Instant::now()) {
         write_line(note, left_out);
     }
 }

@@ -170,11 +170,6 @@ impl Node {
         panic!("{} never says {text:?}, but {:?}", self.name, self.log.lock().unwrap());
     }
 
-    /// The number of such lines of its standard error so far.
-    pub fn count(&self, text: &str) -> usize {
-        self.log.lock().unwrap().iter().filter(|line| line.contains(text)).count()
-    }
-
     /// Its standard error has no such line so far.
     pub fn never_said(&self, text: &str) {
         let log = self.log.lock().unwrap();

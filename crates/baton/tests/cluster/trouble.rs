@@ -111,15 +111,3 @@ fn a_node_that_waits_says_its_name_and_what_to_do_with_it() {
     assert_eq!(voters(&status["cluster"]), ["a", "b"]);
     assert!(lone.refuses(2, &["member", "remove", "x\ty"]).contains("it is no id of a member, and no name"));
 }
-
-/// Any client can change the members again and again.
-#[test]
-fn changes_of_the_members_do_not_flood_the_log() {
-    let nodes = Nodes::new();
-    let lone = nodes.start("a", &free_address(), &free_address(), &[]);
-    for change in 0..22 {
-        let [old, new] = if change % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
-        lone.changes(&["member", "update", old, "--name", new]);
-    }
-    assert_eq!(lone.count("the members of the cluster are now"), 20, "in a minute");
-}

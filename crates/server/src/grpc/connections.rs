@@ -143,7 +143,8 @@ impl Connection {
 
     /// If another line may be written: how many were left out in the minute before.
     fn may_say(&self) -> Option<Option<u64>> {
-        self.limiter.lock().unwrap_or_else(PoisonError::into_inner).event(NO_PREFACE)
+        let now = baton_runtime::Instant::now();
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner).event(NO_PREFACE, now)
     }
 
     fn why_hung_up(&mut self) -> Option<&'static str> {

@@ -537,27 +537,55 @@ async fn purge(
     }
 }
 
+/// Which changes of the members the log tells. Any client can change them again and again.
+#[derive(Default)]
+struct MembersTold {
+    known: String,
+    limiter: Limiter,
+}
+
+impl MembersTold {
+    /// Returns what a line about these members says if there is to be one: how many were left out in the minute before. A
+    /// node that starts alone says nothing.
+    fn line(&mut self, members: &str, count: usize, now: Instant) -> Option<Option<u64>> {
+        let known = std::mem::replace(&mut self.known, members.to_owned());
+        let is_alone_from_the_start = known.is_empty() && count <= 1;
+        if known == members || is_alone_from_the_start { None } else { self.limiter.event("members", now) }
+    }
+}
+
 /// Whenever the membership changes, sets `alone` (true if this node is the only member) and the addresses of the peers.
 async fn follow_members(raft: Raft<TypeConfig, Machine>, node: u64, alone: Arc<AtomicBool>, peers: Peers) {
     let mut metrics = raft.server_metrics();
-    let (mut known, mut limiter) = (String::new(), Limiter::default());
+    let mut told = MembersTold::default();
     loop {
         {
             let membership = metrics.borrow_watched().membership_config.clone();
-            let members = in_words(&membership);
-            let is_alone_from_the_start = known.is_empty() && membership.nodes().count() <= 1;
-            if members != known
-                && !is_alone_from_the_start
-                && let Some(left_out) = limiter.event("members")
-            {
+            let (members, count) = (in_words(&membership), membership.nodes().count());
+            if let Some(left_out) = told.line(&members, count, Instant::now()) {
                 info!(left_out, "the members of the cluster are now {members}");
             }
-            known = members;
             alone.store(membership.nodes().map(|(id, _)| *id).eq([node]), Ordering::Relaxed);
             peers.follow(membership.nodes());
         }
         if metrics.changed().await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_the_members_do_not_flood_the_log() {
+        let start = Instant::now();
+        let mut told = MembersTold::default();
+        let mut line = |members, count, seconds| told.line(members, count, start + Duration::from_secs(seconds));
+        assert_eq!([line("a", 1, 0), line("a", 1, 1)], [None, None], "alone from the start");
+        let changes = (0..22).map(|change| line(["b", "a"][change % 2], 1, 2 + change as u64));
+        assert_eq!(changes.filter(|left_out| *left_out == Some(None)).count(), 20);
+        assert_eq!([line("a", 1, 70), line("a, b", 2, 71)], [None, Some(Some(2))], "only changes count");
     }
 }
