@@ -23,7 +23,8 @@ fn a_log_that_is_written_through_a_process_substitution_is_whole() {
 #[test]
 fn what_a_command_leaves_behind_is_ended_and_named() {
     let server = Server::start();
-    let script = "sleep 60 & echo $!; exit 5";
+    // It has the name of the shell until it runs its program.
+    let script = "sleep 60 & echo $!; until grep -q sleep /proc/$!/comm; do :; done; exit 5";
     let mut command = baton(&server, &["lock", "a", "--linger", "0.01", "--", "sh", "-c", script]);
     let (status, output, error) = done(&mut command);
     let told = format!(

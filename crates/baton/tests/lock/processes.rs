@@ -64,10 +64,14 @@ impl<R: Read> Output<R> {
     }
 
     pub fn line(&mut self) -> String {
+        self.next_line().expect("the output ended too early")
+    }
+
+    /// The next line; none if the output ends before it is complete.
+    pub fn next_line(&mut self) -> Option<String> {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
-        assert!(line.ends_with('\n'), "the output ended too early: {line:?}");
-        line.trim_end().to_owned()
+        line.ends_with('\n').then(|| line.trim_end().to_owned())
     }
 
     pub fn number(&mut self) -> u32 {

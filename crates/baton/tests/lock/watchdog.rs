@@ -1,7 +1,8 @@
 //! The watchdog alone. The test plays the part of `baton lock`.
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpgid};
 use serde_json::{Value, json};
 use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,8 +13,10 @@ use super::processes::{BATON, Output, now_ms, send, state, until};
 
 /// With this TTL, SIGTERM comes 5 s and SIGKILL 2.5 s before the deadline.
 const TTL_MS: u64 = 15_000;
-/// With this deadline, SIGTERM is due very soon.
+/// With this deadline, SIGTERM is due very soon, perhaps before the command has begun.
 const SOON_MS: u64 = 5_100;
+/// The longest that [`in_time`] waits for a command that is not ready.
+const PATIENCE_MS: u64 = 60_000;
 /// With this deadline, SIGTERM is not due during a test.
 const LATE_MS: u64 = 3_600_000;
 
@@ -68,6 +71,36 @@ fn shell(script: &str, deadline_in_ms: u64) -> Watched {
     start(&["sh", "-c", script], TTL_MS, deadline_in_ms)
 }
 
+/// Starts a watchdog with a near deadline, so that all is ready before SIGTERM is due. An order can only move the deadline
+/// later, and nobody knows how long a busy machine needs. So this starts again with twice the time until `is_ready` has
+/// returned true before the time of SIGTERM. `is_ready` returns false if the command ends too early.
+fn in_time(ttl_ms: u64, start: impl Fn(u64) -> Watched, is_ready: impl Fn(&mut Watched) -> bool) -> Watched {
+    let grace_ms = 5_000.min(ttl_ms / 3);
+    let mut time_ms = 100;
+    loop {
+        let mut watched = start(grace_ms + time_ms);
+        let term_at_ms = watched.deadline_ms - grace_ms;
+        if is_ready(&mut watched) && now_ms() < term_at_ms {
+            return watched;
+        }
+        assert!(time_ms < PATIENCE_MS, "not ready within {time_ms} ms");
+        watched.is_given_up();
+        time_ms *= 2;
+    }
+}
+
+/// A shell that is ready once it has printed its first line: `ready`.
+fn ready_shell(script: &str) -> Watched {
+    in_time(TTL_MS, |deadline_in_ms| shell(script, deadline_in_ms), Watched::is_ready)
+}
+
+/// Stops a process, and waits until it has stopped or ended.
+fn stop(pid: u32) -> bool {
+    let is_sent = kill(Pid::from_raw(pid as i32), Signal::SIGSTOP).is_ok();
+    until("the process is stopped", || matches!(state(pid), None | Some('T' | 'Z')));
+    is_sent && state(pid) == Some('T')
+}
+
 impl Watched {
     /// The next report, without the empty lines of [`fill`].
     fn report(&mut self) -> Value {
@@ -78,6 +111,20 @@ impl Watched {
     /// The process id of the command, from the first report.
     fn started(&mut self) -> u32 {
         self.report()["Started"]["group"].as_u64().unwrap() as u32
+    }
+
+    /// Whether the command prints its first line.
+    fn is_ready(&mut self) -> bool {
+        self.output.next_line().as_deref() == Some("ready")
+    }
+
+    /// Ends all processes.
+    fn is_given_up(mut self) {
+        drop((self.orders, self.reports));
+        // A test may have stopped the watchdog. It is not waited for yet, so nobody else has its number.
+        send(self.watchdog.id(), Signal::SIGCONT);
+        self.output.rest();
+        assert!(self.watchdog.wait().unwrap().success());
     }
 
     fn order(&mut self, order: &Value) {
@@ -162,8 +209,7 @@ fn signals_are_passed_on() {
 
 #[test]
 fn a_lease_that_is_not_renewed_ends_the_command() {
-    let mut watched = shell("trap 'echo TERM; exit 3' TERM; echo ready; while :; do sleep 0.01; done", SOON_MS);
-    assert_eq!(watched.output.line(), "ready");
+    let mut watched = ready_shell("trap 'echo TERM; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
     assert_eq!(watched.output.line(), "TERM");
     watched.ends(3, Some("LockLost"));
 }
@@ -171,11 +217,14 @@ fn a_lease_that_is_not_renewed_ends_the_command() {
 #[test]
 fn a_renewal_lets_it_go_on() {
     let script = "trap 'echo USR1; exit 5' USR1; echo ready; while :; do sleep 0.01; done";
-    let mut watched = start(&["sh", "-c", script], 3_000, 3_000);
+    let renew = |watched: &mut Watched| {
+        let order = json!({ "Renewed": { "deadline_ms": watched.deadline_ms + LATE_MS } });
+        // The watchdog may have ended.
+        writeln!(watched.orders.as_mut().unwrap(), "{order}").is_ok()
+    };
+    let mut watched = in_time(3_000, |deadline_in_ms| start(&["sh", "-c", script], 3_000, deadline_in_ms), renew);
     let first_ms = watched.deadline_ms;
     watched.deadline_ms += LATE_MS;
-    let deadline_ms = watched.deadline_ms;
-    watched.order(&json!({ "Renewed": { "deadline_ms": deadline_ms } }));
     assert_eq!(watched.output.line(), "ready");
     until("the first deadline is past", || now_ms() > first_ms);
     watched.order(&json!({ "Signal": Signal::SIGUSR1 as i32 }));
@@ -186,11 +235,9 @@ fn a_renewal_lets_it_go_on() {
 #[test]
 fn of_all_the_renewals_that_wait_to_be_read_the_latest_counts() {
     let script = "trap 'echo USR1; exit 5' USR1; echo ready; while :; do sleep 0.01; done";
-    let mut watched = start(&["sh", "-c", script], 3_000, 3_000);
-    assert_eq!(watched.output.line(), "ready");
+    let is_ready = |watched: &mut Watched| watched.is_ready() && stop(watched.watchdog.id());
+    let mut watched = in_time(3_000, |deadline_in_ms| start(&["sh", "-c", script], 3_000, deadline_in_ms), is_ready);
     let watchdog = watched.watchdog.id();
-    send(watchdog, Signal::SIGSTOP);
-    until("the watchdog is stopped", || state(watchdog) == Some('T'));
     let first_ms = watched.deadline_ms;
     watched.deadline_ms += LATE_MS;
     until("the first deadline is past", || now_ms() > first_ms + 500);
@@ -208,8 +255,7 @@ fn of_all_the_renewals_that_wait_to_be_read_the_latest_counts() {
 
 #[test]
 fn after_sigterm_a_renewal_comes_too_late() {
-    let mut watched = shell("trap 'echo TERM' TERM; echo ready; while :; do sleep 0.01; done", SOON_MS);
-    assert_eq!(watched.output.line(), "ready");
+    let mut watched = ready_shell("trap 'echo TERM' TERM; echo ready; while :; do sleep 0.01; done");
     assert_eq!(watched.output.line(), "TERM");
     watched.order(&json!({ "Renewed": { "deadline_ms": now_ms() + LATE_MS } }));
     watched.ends(137, Some("LockLost"));
@@ -217,9 +263,7 @@ fn after_sigterm_a_renewal_comes_too_late() {
 
 #[test]
 fn a_command_that_ignores_sigterm_is_killed_before_the_deadline() {
-    let mut watched = shell("trap '' TERM; echo ready; sleep 60 & exec sleep 60", SOON_MS);
-    assert_eq!(watched.output.line(), "ready");
-    watched.ends(137, Some("LockLost"));
+    ready_shell("trap '' TERM; echo ready; sleep 60 & exec sleep 60").ends(137, Some("LockLost"));
 }
 
 /// One child has called setsid, and another has also left its parent. Each prints its id when it runs.
@@ -228,38 +272,44 @@ const RUNAWAYS: &str = "trap '' TERM
     ( setsid sh -c 'echo $$; exec sleep 60' & )
     exec sleep 60";
 
-fn runaways(deadline_in_ms: u64) -> Watched {
-    let mut watched = shell(RUNAWAYS, deadline_in_ms);
-    for _ in 0..2 {
-        let runaway = watched.output.number();
-        let group = |pid: u32| nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid as i32))).unwrap();
-        assert_ne!(group(runaway), group(watched.command));
-    }
+/// Whether both run, and neither is in the process group of the command.
+fn have_run_away(watched: &mut Watched) -> bool {
+    let group = |pid: u32| getpgid(Some(Pid::from_raw(pid as i32)));
+    (0..2).all(|_| {
+        let line = watched.output.next_line();
+        let groups = line.map(|runaway| (group(runaway.parse().unwrap()), group(watched.command)));
+        groups.is_some_and(|(runaway, command)| runaway.is_ok() && command.is_ok() && runaway != command)
+    })
+}
+
+fn runaways() -> Watched {
+    let mut watched = shell(RUNAWAYS, LATE_MS);
+    assert!(have_run_away(&mut watched));
     watched
 }
 
 #[test]
 fn what_leaves_its_session_or_its_parent_is_killed_before_the_deadline() {
-    runaways(SOON_MS).ends(137, Some("LockLost"));
+    in_time(TTL_MS, |deadline_in_ms| shell(RUNAWAYS, deadline_in_ms), have_run_away).ends(137, Some("LockLost"));
 }
 
 #[test]
 fn when_the_client_is_gone_all_goes() {
-    let mut watched = runaways(TTL_MS);
+    let mut watched = runaways();
     watched.orders = None;
     watched.ends(137, Some("ClientGone"));
 }
 
 #[test]
 fn when_the_lock_is_revoked_all_goes() {
-    let mut watched = runaways(TTL_MS);
+    let mut watched = runaways();
     watched.order(&json!("Stop"));
     watched.ends(137, Some("LockLost"));
 }
 
 #[test]
 fn what_a_command_leaves_behind_goes_with_it() {
-    let mut watched = shell("setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line; exit 6", TTL_MS);
+    let mut watched = shell("setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line; exit 6", LATE_MS);
     watched.output.number();
     writeln!(watched.watchdog.stdin.take().unwrap(), "now").unwrap();
     assert_eq!(watched.report()["LeftBehind"]["count"], json!(1));
@@ -278,13 +328,9 @@ fn when_the_watchdog_is_killed_the_command_goes() {
 #[test]
 fn whoever_wakes_up_after_the_deadline_kills_before_anything_else_runs() {
     let script = "trap 'echo I ran' TERM CONT; echo ready; while :; do sleep 0.01; done";
-    let mut watched = start(&["sh", "-c", script], TTL_MS, 8_000);
-    assert_eq!(watched.output.line(), "ready");
-    let (watchdog, command) = (watched.watchdog.id(), watched.command);
-    send(command, Signal::SIGSTOP);
-    until("the command is stopped", || state(command) == Some('T'));
-    send(watchdog, Signal::SIGSTOP);
-    until("the watchdog is stopped", || state(watchdog) == Some('T'));
+    let is_ready = |watched: &mut Watched| watched.is_ready() && stop(watched.command) && stop(watched.watchdog.id());
+    let mut watched = in_time(TTL_MS, |deadline_in_ms| shell(script, deadline_in_ms), is_ready);
+    let watchdog = watched.watchdog.id();
     until("the deadline is past", || now_ms() > watched.deadline_ms);
     // No renewal was sent after the deadline, but an earlier one may still be in the pipe.
     let stale_ms = watched.deadline_ms;
@@ -297,10 +343,13 @@ fn whoever_wakes_up_after_the_deadline_kills_before_anything_else_runs() {
 
 #[test]
 fn a_command_that_is_stopped_can_still_hear_sigterm() {
-    let mut watched = shell("trap 'echo TERM; exit 3' TERM; echo ready; while :; do sleep 0.01; done", SOON_MS);
-    assert_eq!(watched.output.line(), "ready");
-    send(watched.command, Signal::SIGSTOP);
-    assert_eq!(watched.report(), json!({ "Stopped": { "signal": Signal::SIGSTOP as i32 } }));
+    let script = "trap 'echo TERM; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
+    // The watchdog has seen the stop before SIGTERM is due.
+    let is_stopped = |watched: &mut Watched| {
+        let stopped = json!({ "Stopped": { "signal": Signal::SIGSTOP as i32 } });
+        watched.is_ready() && stop(watched.command) && watched.report() == stopped
+    };
+    let mut watched = in_time(TTL_MS, |deadline_in_ms| shell(script, deadline_in_ms), is_stopped);
     assert_eq!(watched.output.line(), "TERM");
     watched.ends(3, Some("LockLost"));
 }
@@ -308,8 +357,12 @@ fn a_command_that_is_stopped_can_still_hear_sigterm() {
 #[test]
 fn a_client_that_does_not_read_reports_stops_no_clock() {
     let script = "trap '' TERM; echo $$; exec sleep 60";
-    let mut watched = start_with(&["sh", "-c", script], TTL_MS, SOON_MS, fill);
-    let command = watched.output.number();
+    let is_ready = |watched: &mut Watched| {
+        watched.output.next_line().map(|command| watched.command = command.parse().unwrap()).is_some()
+    };
+    let start = |deadline_in_ms| start_with(&["sh", "-c", script], TTL_MS, deadline_in_ms, fill);
+    let mut watched = in_time(TTL_MS, start, is_ready);
+    let command = watched.command;
     until("the command is killed", || state(command).is_none());
     assert!(now_ms() < watched.deadline_ms, "killed after the deadline");
     assert_eq!(watched.started(), command, "what did not fit is told once there is room");
