@@ -13,7 +13,7 @@ use baton_sim::spec::Spec;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json, table};
+use crate::output::{COLUMNS, Failure, HELD, Outcome, VIOLATED, counted, print, print_json, table, wrapped};
 use crate::progress::Progress;
 
 /// Small demonstrations for a lecture
@@ -111,6 +111,7 @@ impl Counter {
                 "processes": self.processes,
                 "increments": increments,
                 "real": self.real,
+                "pause_us": self.real.then_some(worker::PAUSE.as_micros() as u64),
                 "expected": expected,
                 "without_lock": without.total,
                 "with_lock": with.total,
@@ -182,10 +183,23 @@ impl Counter {
             0 => String::new(),
             _ => format!("\n{}\n", luck_text(u64::from(*lucky), without.total == expected)),
         };
+        let pause = match self.real {
+            true => format!("\n{}\n", wrapped(&pause_text(), COLUMNS).join("\n")),
+            false => String::new(),
+        };
         let real = if self.real { "real " } else { "" };
         let head = format!("{processes} {real}processes, {increments} increments each: {expected} in all");
-        format!("{head}\n\n{}{stuck}{luck}", table(&rows))
+        format!("{head}\n\n{}{stuck}{luck}{pause}", table(&rows))
     }
+}
+
+/// Real processes lose few updates by themselves.
+fn pause_text() -> String {
+    let pause = worker::PAUSE.as_micros();
+    format!(
+        "Every process sleeps for {pause} us between a read and the write that follows, with the lock and without it. \
+         Without this pause fewer increments would be lost."
+    )
 }
 
 fn luck_text(lucky: u64, is_exact: bool) -> String {
@@ -198,4 +212,21 @@ fn luck_text(lucky: u64, is_exact: bool) -> String {
 
 fn not_a_lock(algorithm: &str) -> Failure {
     Failure::bad_input(format!("`{algorithm}` is not a lock; name an algorithm for mutual exclusion"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_real_processes_say_that_they_pause_between_read_and_write() {
+        let told = |real: bool| {
+            let counted = |total| Counted { total, made: 2, messages: 0, time: 1.0 };
+            let told = Told { without: counted(1), with: counted(2), lucky: 0 };
+            Counter { algorithm: "central".into(), processes: 2, increments: Some(1), real, json: false }
+                .to_text("central", 2, &told)
+        };
+        assert!(told(true).contains("Every process sleeps for 20 us between a read and the write that follows"));
+        assert!(!told(false).contains("sleeps"));
+    }
 }

@@ -54,7 +54,7 @@ const LOCK: &[u8] = b"counter";
 pub const START_WITHIN: Duration = Duration::from_secs(30);
 /// The time between a read and the write that follows. Other processes run meanwhile, so that updates are lost without
 /// a lock.
-const PAUSE: Duration = Duration::from_micros(20);
+pub const PAUSE: Duration = Duration::from_micros(20);
 
 /// A counter in a file: 20 digits, so that every write replaces the whole number.
 pub struct Counter(File);
