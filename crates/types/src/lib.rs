@@ -3,6 +3,7 @@
 //! - [`cluster_id`]: the id of a cluster.
 //! - [`durations`]: durations as text.
 //! - [`frames`]: the frames on the stream of a session.
+//! - [`hex`]: ids as text.
 //! - [`views`]: what the service shows to people.
 //! - [`limits`]: every limit and default.
 //! - [`modules!`]: the list of the modules of the state; [`locks`]: the words of the locks.
@@ -16,6 +17,7 @@ pub mod cluster_id;
 pub mod counter;
 pub mod durations;
 pub mod frames;
+pub mod hex;
 mod json;
 pub mod limits;
 pub mod locks;

@@ -2,6 +2,7 @@
 
 pub use baton_types::frames::Hopeless;
 use baton_types::frames::{Answer, EndReason, Refusal, Refused, Secret, ToServer};
+use baton_types::hex::Hex;
 pub use baton_types::locks::{Acquire as Wish, Mode, Wait};
 use baton_types::name::{Quoted, short};
 use baton_types::sentences;
@@ -186,7 +187,7 @@ impl From<Refused> for NotGranted {
 
 pub(crate) fn in_words(cycle: &[Wait]) -> String {
     let step =
-        |Wait { owner, label, lock }: &Wait| format!("{owner:016x} ({}) waits for {}", short(label), Quoted(lock));
+        |Wait { owner, label, lock }: &Wait| format!("{} ({}) waits for {}", Hex(*owner), short(label), Quoted(lock));
     cycle.iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
