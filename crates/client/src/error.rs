@@ -1,12 +1,12 @@
 //! The errors of the client. The text of each error is one sentence.
 
-use baton_types::frames::Refusal;
 use baton_types::limits::{NAME_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN};
 use baton_types::name::Quoted;
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::sentences;
 use tonic::{Code, Status};
 
-use crate::session::{Loss, ReleaseFailure, Wait, in_words};
+use crate::session::{Loss, ReleaseFailure};
 
 /// Why the client could not connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,18 +115,17 @@ pub enum AcquireError {
     /// The lock was not free before the time-out.
     #[error("the lock {} was not granted within the time-out", Quoted(.name))]
     TimedOut { name: Vec<u8> },
-    /// The owner of the request would wait for itself.
-    #[error("{}: {}", sentences::WAITS_FOR_ITSELF, in_words(.cycle))]
-    Deadlock {
-        /// The owners that wait for each other. The last one waits for the first. Long labels and names of a long cycle
-        /// end with an ellipsis.
-        cycle: Vec<Wait>,
-    },
     /// The session or the lock was lost before the caller could use the lock.
     #[error("the lock was not granted: {0}")]
     Lost(Loss),
-    #[error("the server refused: {message}")]
-    Refused { kind: Refusal, message: String },
+    /// Also if the owner of the request would wait for itself. Then `cycle` says who waits for whom.
+    #[error("{}{}", refused_by(.0), .0)]
+    Refused(Refusal),
+}
+
+/// How the text of a refusal begins. A deadlock is a fact about the owners, and no decision of the server.
+fn refused_by(refusal: &Refusal) -> &'static str {
+    if refusal.code == RefusalCode::Deadlock { "" } else { "the server refused: " }
 }
 
 /// A name of a lock with a wrong length.

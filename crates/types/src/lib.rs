@@ -8,6 +8,7 @@
 //! - [`limits`]: every limit and default.
 //! - [`modules!`]: the list of the modules of the state; [`locks`]: the words of the locks.
 //! - [`name`]: the name of a lock as text.
+//! - [`refusal`]: why something is refused.
 //! - [`sentences`]: sentences that more than one part says.
 //!
 //! **Architecture invariant: this crate knows no transport.** Each transport converts its own messages to these types.
@@ -23,5 +24,6 @@ pub mod limits;
 pub mod locks;
 mod modules;
 pub mod name;
+pub mod refusal;
 pub mod sentences;
 pub mod views;
