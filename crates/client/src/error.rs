@@ -38,8 +38,8 @@ pub enum CallError {
     Connect(#[from] ConnectError),
     #[error("{0}")]
     InvalidName(#[from] InvalidName),
-    #[error("the server refused: {message}")]
-    Refused { kind: CallRefusal, message: String },
+    #[error("the server refused: {0}")]
+    Refused(Refusal),
     /// The server received a request for a change, and no answer came back. The server may or may not make the change.
     #[error("the server did not answer; it may still do what it was asked for")]
     Unanswered,
@@ -51,26 +51,14 @@ pub enum CallError {
     },
 }
 
-/// The kind of reason for which a server refused a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CallRefusal {
-    /// The server does not accept this call. Repeating the call does not help.
-    Invalid,
-    /// The server cannot answer now. Another server may, or the same one later.
-    Unavailable,
-    /// The server is older than this client and does not know the call.
-    Unsupported,
-    Other,
-}
-
 pub(crate) fn call_refused(status: &Status) -> CallError {
-    let kind = match status.code() {
-        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound => CallRefusal::Invalid,
-        Code::Unavailable | Code::ResourceExhausted | Code::Aborted => CallRefusal::Unavailable,
-        Code::Unimplemented => CallRefusal::Unsupported,
-        _ => CallRefusal::Other,
+    let code = match status.code() {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound => RefusalCode::Invalid,
+        Code::Unavailable | Code::ResourceExhausted | Code::Aborted => RefusalCode::Unavailable,
+        Code::Unimplemented => RefusalCode::Unsupported,
+        _ => RefusalCode::Unknown,
     };
-    CallError::Refused { kind, message: status.message().to_owned() }
+    CallError::Refused(Refusal::new(code, status.message()))
 }
 
 /// Why a session could not be opened.

@@ -106,8 +106,7 @@ pub use client::Client;
 pub use clock::BootTime;
 #[cfg(feature = "net")]
 pub use error::{
-    AcquireError, CallError, CallRefusal, CloseError, ConnectError, InvalidName, NoRandomness, OpenError, ReleaseError,
-    address_hint,
+    AcquireError, CallError, CloseError, ConnectError, InvalidName, NoRandomness, OpenError, ReleaseError, address_hint,
 };
 #[cfg(feature = "net")]
 pub use guard::Guard;
