@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_client::{CallError, CallRefusal};
+use baton_client::{CallError, Refusal, RefusalCode};
 use baton_server::backup::{Backup, write};
 use baton_server::raft::{self, Anew, read_stopped};
 use baton_types::name;
@@ -208,7 +208,7 @@ fn failed(message: String) -> Failure {
 
 fn refused(error: CallError) -> Failure {
     match error {
-        CallError::Refused { kind: CallRefusal::Unsupported, .. } => {
+        CallError::Refused(Refusal { code: RefusalCode::Unsupported, .. }) => {
             failed("the server is older than this command, and makes no backups".to_owned())
         }
         error => no_server(error),

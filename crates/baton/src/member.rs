@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_client::{CallError, CallRefusal, Changed, ConnectError, MemberUpdate};
+use baton_client::{CallError, Changed, ConnectError, MemberUpdate, Refusal, RefusalCode};
 use baton_types::views::Cluster;
 use clap::Subcommand;
 use serde::Serialize;
@@ -154,10 +154,10 @@ fn failed(error: CallError) -> Failure {
     let refused = |message: String| Failure { message, status: ExitCode::from(VIOLATED) };
     match error {
         CallError::Connect(ConnectError::NoServer { .. })
-        | CallError::Refused { kind: CallRefusal::Unavailable, .. } => no_server(error),
+        | CallError::Refused(Refusal { code: RefusalCode::Unavailable, .. }) => no_server(error),
         CallError::Connect(_) | CallError::InvalidName(_) => Failure::bad_input(error),
         // The sentence of the server says everything.
-        CallError::Refused { message, .. } => refused(message),
+        CallError::Refused(refusal) => refused(refusal.to_string()),
         CallError::Unanswered | CallError::Unsettled { .. } => refused(error.to_string()),
     }
 }
@@ -176,14 +176,14 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_from_a_cluster_that_does_not_answer() {
-        let refused = |kind| CallError::Refused { kind, message: "it lags".into() };
+        let refused = |code| CallError::Refused(Refusal::new(code, "it lags"));
         let told = |error| {
             let Failure { message, status } = failed(error);
             (message, format!("{status:?}"))
         };
         let status = |code: u8| format!("{:?}", ExitCode::from(code));
-        assert_eq!(told(refused(CallRefusal::Invalid)), ("it lags".to_owned(), status(1)));
-        assert_eq!(told(refused(CallRefusal::Unavailable)), ("the server refused: it lags".to_owned(), status(69)));
+        assert_eq!(told(refused(RefusalCode::Invalid)), ("it lags".to_owned(), status(1)));
+        assert_eq!(told(refused(RefusalCode::Unavailable)), ("the server refused: it lags".to_owned(), status(69)));
         assert_eq!(told(CallError::Unsettled { message: "list them".into() }), ("list them".to_owned(), status(1)));
         assert_eq!(told(ConnectError::NoServers.into()).1, status(2));
     }

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use baton_client::Local;
+use baton_types::hex::Hex;
 use baton_types::name;
 use baton_types::views::Session;
 
 use crate::output::{Outcome, narrow_table, print, print_json, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age};
-use crate::view::{Aged, duration, id, lease, place};
+use crate::view::{Aged, duration, lease, place};
 
 /// List the sessions with the locks that they hold and wait for
 ///
@@ -62,7 +63,7 @@ fn to_text(sessions: &[Session]) -> String {
         vec![["SESSION", "LABEL", "PROCESS", "TTL", "LEASE", "HOLDS", "WAITS FOR"].map(String::from).to_vec()];
     rows.extend(sessions.iter().map(|session| {
         vec![
-            id(session.id),
+            Hex(session.id).to_string(),
             shown(&session.label),
             shown(&place(&session.host, session.pid)),
             duration(session.ttl_ms),

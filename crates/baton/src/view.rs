@@ -6,11 +6,6 @@ use std::time::Duration;
 pub use baton_types::durations::shown as duration;
 use serde::Serialize;
 
-/// The id of a session or owner as 16 hexadecimal digits, because many JSON readers round numbers of 64 bits.
-pub fn id(id: u64) -> String {
-    format!("{id:016x}")
-}
-
 /// The JSON object of a local read.
 #[derive(Serialize)]
 pub struct Aged<T> {

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_types::frames::{Hopeless, Refusal};
+use baton_types::frames::Hopeless;
+use baton_types::refusal::{Refusal, RefusalCode};
 use tokio::sync::watch;
 
 use crate::error::{AcquireError, check_name};
@@ -194,7 +195,7 @@ async fn report(
 fn if_free(acquired: Result<Guard, AcquireError>) -> Result<Option<Guard>, AcquireError> {
     match acquired {
         Ok(guard) => Ok(Some(guard)),
-        Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => Ok(None),
+        Err(AcquireError::Refused(Refusal { code: RefusalCode::NotAvailable, .. })) => Ok(None),
         // A member of a peer group waits a little, because only its group knows whether the lock is free.
         Err(AcquireError::TimedOut { .. }) => Ok(None),
         Err(error) => Err(error),
@@ -206,13 +207,9 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn not_acquired(name: Vec<u8>, refusal: NotGranted) -> AcquireError {
-    let message = refusal.to_string();
     match refusal {
-        NotGranted::TimedOut => AcquireError::TimedOut { name },
-        NotGranted::Deadlock { cycle } => AcquireError::Deadlock { cycle },
+        NotGranted::Refused(Refusal { code: RefusalCode::TimedOut, .. }) => AcquireError::TimedOut { name },
+        NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
         NotGranted::Lost(loss) => AcquireError::Lost(loss),
-        NotGranted::NotAvailable => AcquireError::Refused { kind: Refusal::NotAvailable, message },
-        NotGranted::Cancelled => AcquireError::Refused { kind: Refusal::Cancelled, message },
-        NotGranted::Other { kind, message } => AcquireError::Refused { kind, message },
     }
 }

@@ -1,12 +1,12 @@
 //! The errors of the client. The text of each error is one sentence.
 
-use baton_types::frames::Refusal;
 use baton_types::limits::{NAME_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN};
 use baton_types::name::Quoted;
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::sentences;
 use tonic::{Code, Status};
 
-use crate::session::{Loss, ReleaseFailure, Wait, in_words};
+use crate::session::{Loss, ReleaseFailure};
 
 /// Why the client could not connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,8 +38,8 @@ pub enum CallError {
     Connect(#[from] ConnectError),
     #[error("{0}")]
     InvalidName(#[from] InvalidName),
-    #[error("the server refused: {message}")]
-    Refused { kind: CallRefusal, message: String },
+    #[error("the server refused: {0}")]
+    Refused(Refusal),
     /// The server received a request for a change, and no answer came back. The server may or may not make the change.
     #[error("the server did not answer; it may still do what it was asked for")]
     Unanswered,
@@ -51,26 +51,14 @@ pub enum CallError {
     },
 }
 
-/// The kind of reason for which a server refused a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CallRefusal {
-    /// The server does not accept this call. Repeating the call does not help.
-    Invalid,
-    /// The server cannot answer now. Another server may, or the same one later.
-    Unavailable,
-    /// The server is older than this client and does not know the call.
-    Unsupported,
-    Other,
-}
-
 pub(crate) fn call_refused(status: &Status) -> CallError {
-    let kind = match status.code() {
-        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound => CallRefusal::Invalid,
-        Code::Unavailable | Code::ResourceExhausted | Code::Aborted => CallRefusal::Unavailable,
-        Code::Unimplemented => CallRefusal::Unsupported,
-        _ => CallRefusal::Other,
+    let code = match status.code() {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound => RefusalCode::Invalid,
+        Code::Unavailable | Code::ResourceExhausted | Code::Aborted => RefusalCode::Unavailable,
+        Code::Unimplemented => RefusalCode::Unsupported,
+        _ => RefusalCode::Unknown,
     };
-    CallError::Refused { kind, message: status.message().to_owned() }
+    CallError::Refused(Refusal::new(code, status.message()))
 }
 
 /// Why a session could not be opened.
@@ -115,18 +103,17 @@ pub enum AcquireError {
     /// The lock was not free before the time-out.
     #[error("the lock {} was not granted within the time-out", Quoted(.name))]
     TimedOut { name: Vec<u8> },
-    /// The owner of the request would wait for itself.
-    #[error("{}: {}", sentences::WAITS_FOR_ITSELF, in_words(.cycle))]
-    Deadlock {
-        /// The owners that wait for each other. The last one waits for the first. Long labels and names of a long cycle
-        /// end with an ellipsis.
-        cycle: Vec<Wait>,
-    },
     /// The session or the lock was lost before the caller could use the lock.
     #[error("the lock was not granted: {0}")]
     Lost(Loss),
-    #[error("the server refused: {message}")]
-    Refused { kind: Refusal, message: String },
+    /// Also if the owner of the request would wait for itself. Then `cycle` says who waits for whom.
+    #[error("{}{}", refused_by(.0), .0)]
+    Refused(Refusal),
+}
+
+/// How the text of a refusal begins. A deadlock is a fact about the owners, and no decision of the server.
+fn refused_by(refusal: &Refusal) -> &'static str {
+    if refusal.code == RefusalCode::Deadlock { "" } else { "the server refused: " }
 }
 
 /// A name of a lock with a wrong length.

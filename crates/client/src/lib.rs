@@ -97,7 +97,8 @@ mod servers;
 #[cfg(feature = "net")]
 pub use acquire::Acquire;
 pub use baton_types::cluster_id::{ClusterId, NotAnId};
-pub use baton_types::frames::{Hopeless, Refusal};
+pub use baton_types::frames::Hopeless;
+pub use baton_types::refusal::{Refusal, RefusalCode};
 pub use baton_types::{name, views};
 #[cfg(feature = "net")]
 pub use client::Client;
@@ -105,8 +106,7 @@ pub use client::Client;
 pub use clock::BootTime;
 #[cfg(feature = "net")]
 pub use error::{
-    AcquireError, CallError, CallRefusal, CloseError, ConnectError, InvalidName, NoRandomness, OpenError, ReleaseError,
-    address_hint,
+    AcquireError, CallError, CloseError, ConnectError, InvalidName, NoRandomness, OpenError, ReleaseError, address_hint,
 };
 #[cfg(feature = "net")]
 pub use guard::Guard;

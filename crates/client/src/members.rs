@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use baton_api::v1;
 use baton_api::v1::members_client::MembersClient;
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::views::Cluster;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::client::{Calls, Client, UNAVAILABLE_MAX};
-use crate::error::{CallError, CallRefusal, call_refused};
+use crate::error::{CallError, call_refused};
 
 /// A change of members waits until a majority has confirmed it.
 const CHANGE_MAX: Duration = Duration::from_secs(15);
@@ -108,7 +109,7 @@ impl Backup {
             Ok(Err(status)) => Err(call_refused(&status)),
             Err(_) => {
                 let message = format!("the server has sent no part of the backup for {} s", PART_MAX.as_secs());
-                Err(CallError::Refused { kind: CallRefusal::Unavailable, message })
+                Err(CallError::Refused(Refusal::new(RefusalCode::Unavailable, message)))
             }
         }
     }

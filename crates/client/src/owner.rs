@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use baton_types::hex::Hex;
+
 use crate::error::{NoRandomness, random};
 
 /// On whose behalf locks are held. A piece of work that takes several locks uses one owner for all of them.
@@ -60,6 +62,6 @@ impl Owner {
 /// With 16 hexadecimal digits, as in `baton locks --json`.
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Owner({:016x})", self.id)
+        write!(f, "Owner({})", Hex(self.id))
     }
 }

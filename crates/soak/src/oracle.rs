@@ -9,8 +9,9 @@ use baton_state::frontend::CallId;
 use baton_state::state::locks;
 use baton_state::state::sessions::EndReason;
 use baton_state::state::{self, Answer, Command, Effect, Operation, Request, SessionId, State};
-use baton_types::frames::{self, Refusal, Refused, ToClient, ToServer};
+use baton_types::frames::{self, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::views::Holder;
 
 use super::client::SimulatedClient;
@@ -123,10 +124,13 @@ impl Oracle {
     pub fn hears(&mut self, session: SessionId, said: &ToClient) -> Result<(), String> {
         let ToClient::Answer { number, answer } = said else { return Ok(()) };
         self.heard.insert((session, *number), true);
-        if let frames::Answer::Refused(Refused { refusal, .. }) = answer
+        if let frames::Answer::Refused(Refusal { code, .. }) = answer
             && matches!(
-                refusal,
-                Refusal::LowSpace | Refusal::TooManyLocks | Refusal::TooManyWaiters | Refusal::TooManyHolds
+                code,
+                RefusalCode::LowSpace
+                    | RefusalCode::TooManyLocks
+                    | RefusalCode::TooManyWaiters
+                    | RefusalCode::TooManyHolds
             )
         {
             self.refusals += 1;

@@ -1,6 +1,7 @@
 //! Texts for the story of a run, for people: lock names as text, and no secrets.
 
 use baton_client::session::{Event, NotGranted, Wait};
+use baton_client::{Refusal, RefusalCode};
 use baton_state::state::{Command, sessions};
 use baton_types::frames::{Operation, Request, ToServer};
 use baton_types::locks::{self, Acquire};
@@ -37,7 +38,10 @@ pub(super) fn said(said: &ToServer) -> String {
 /// An event of a client's session.
 pub(super) fn event(event: &Event) -> String {
     match event {
-        Event::Refused { acquire, refusal: NotGranted::Deadlock { cycle } } => {
+        Event::Refused {
+            acquire,
+            refusal: NotGranted::Refused(Refusal { code: RefusalCode::Deadlock, cycle, .. }),
+        } => {
             let step = |Wait { owner, lock, .. }: &Wait| format!("owner {owner} waits for {}", Quoted(lock));
             let steps: Vec<String> = cycle.iter().map(step).collect();
             format!("Refused {{ acquire: {acquire}, refusal: Deadlock {{ {} }} }}", steps.join(", "))

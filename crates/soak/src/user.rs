@@ -1,7 +1,8 @@
 //! The connections and timers of a simulated client: what the driver of the real client does.
 
 use baton_client::session::{Event, Output};
-use baton_types::frames::{Answer, Refusal, Refused, ToClient, ToServer};
+use baton_types::frames::{Answer, ToClient, ToServer};
+use baton_types::refusal::{Refusal, RefusalCode};
 
 use super::client::Next;
 use super::model::NodeId;
@@ -10,8 +11,8 @@ use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, Wo
 
 /// The node refuses a request because its disk is full.
 fn is_low_space(said: &ToClient) -> bool {
-    let ToClient::Answer { answer: Answer::Refused(Refused { refusal, .. }), .. } = said else { return false };
-    *refusal == Refusal::LowSpace
+    let ToClient::Answer { answer: Answer::Refused(Refusal { code, .. }), .. } = said else { return false };
+    *code == RefusalCode::LowSpace
 }
 
 impl World {

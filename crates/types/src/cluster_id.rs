@@ -4,10 +4,12 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
+use crate::hex::Hex;
+
 /// A call names the cluster that it is meant for in this header, and the refusal of another cluster its own one.
 pub const CLUSTER_HEADER: &str = "baton-cluster-id";
 
-/// Shown as 16 hexadecimal digits, because many JSON readers round numbers of 64 bits.
+/// Shown as [`Hex`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId(NonZeroU64);
 
@@ -37,7 +39,7 @@ impl ClusterId {
 
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        Hex(self.get()).fmt(f)
     }
 }
 

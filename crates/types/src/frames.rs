@@ -3,7 +3,7 @@
 
 use crate::cluster_id::ClusterId;
 use crate::limits::SECRET_BYTES;
-use crate::locks::Wait;
+use crate::refusal::Refusal;
 
 /// Proves that a client may resume the session. Only the client that began the session knows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,49 +150,6 @@ pub struct Hopeless {
     pub message: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub refusal: Refusal,
-    /// One sentence for people.
-    pub message: String,
-    /// For a deadlock: each owner waits for the next one, and the last for the first. The message does not repeat it.
-    pub cycle: Vec<Wait>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
-    /// The lock is not free, and the request does not wait.
-    NotAvailable,
-    /// The request has reached its time-out.
-    TimedOut,
-    Cancelled,
-    /// The request would wait for itself.
-    Deadlock,
-    /// The lock is in use with another number of permits.
-    PermitsDiffer,
-    /// The session does not hold the lock that it releases.
-    NotHolder,
-    Invalid,
-    /// The session has too many requests whose answers its client has not seen.
-    TooManyRequests,
-    /// The server has too little free space.
-    LowSpace,
-    /// An earlier, different request of the session had this number.
-    NumberReused,
-    /// The server has reached its limit of locks.
-    TooManyLocks,
-    /// The lock has reached the limit of waiters.
-    TooManyWaiters,
-    /// The session has reached the limit of locks per session.
-    TooManyHolds,
-    /// The server is a member of a peer group, and a group cannot do this.
-    Unsupported,
-    /// The peer group cannot take the request now.
-    Unavailable,
-    /// A newer server sent a reason that this client does not know.
-    Unknown,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
     /// The server received nothing from the session for longer than its lease.
@@ -226,7 +183,7 @@ macro_rules! words {
         pub enum Answer {
             /// The session has ended.
             Closed,
-            Refused(Refused),
+            Refused(Refusal),
             $($(#[$on])* $Name(crate::$module::Answer),)*
         }
 

@@ -4,13 +4,13 @@
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
+use crate::hex::Hex;
 use crate::locks::Mode;
 use crate::name;
 use crate::views::{Group, HowEnded, Member, Session, Status};
 
-/// The id of a session or owner as 16 hexadecimal digits, because many JSON readers round numbers of 64 bits.
 pub fn hex<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{id:016x}"))
+    Hex(*id).serialize(serializer)
 }
 
 pub fn none_if_empty<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
@@ -51,7 +51,7 @@ impl Serialize for Session {
         let escaped = holds.iter().chain(waits).any(|name| str::from_utf8(name).is_err());
         let shown = |name: &Vec<u8>| if escaped { name::escaped(name) } else { name::shown(name).0 };
         let mut object = serializer.serialize_struct("Session", 9)?;
-        object.serialize_field("id", &format!("{id:016x}"))?;
+        object.serialize_field("id", &Hex(*id))?;
         object.serialize_field("label", label)?;
         object.serialize_field("host", host)?;
         object.serialize_field("pid", pid)?;

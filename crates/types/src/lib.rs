@@ -3,10 +3,12 @@
 //! - [`cluster_id`]: the id of a cluster.
 //! - [`durations`]: durations as text.
 //! - [`frames`]: the frames on the stream of a session.
+//! - [`hex`]: ids as text.
 //! - [`views`]: what the service shows to people.
 //! - [`limits`]: every limit and default.
 //! - [`modules!`]: the list of the modules of the state; [`locks`]: the words of the locks.
 //! - [`name`]: the name of a lock as text.
+//! - [`refusal`]: why something is refused.
 //! - [`sentences`]: sentences that more than one part says.
 //!
 //! **Architecture invariant: this crate knows no transport.** Each transport converts its own messages to these types.
@@ -16,10 +18,12 @@ pub mod cluster_id;
 pub mod counter;
 pub mod durations;
 pub mod frames;
+pub mod hex;
 mod json;
 pub mod limits;
 pub mod locks;
 mod modules;
 pub mod name;
+pub mod refusal;
 pub mod sentences;
 pub mod views;

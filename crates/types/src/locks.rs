@@ -1,5 +1,9 @@
 //! The words of the locks.
 
+use serde::Serialize;
+
+use crate::json;
+
 /// What a client asks about locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -78,10 +82,12 @@ pub enum CancelOutcome {
 
 /// A step of a cycle: this owner waits for this lock. The next owner holds the lock, or gets it earlier. The server cuts
 /// long labels and names of a long cycle; they end with an ellipsis.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Wait {
+    #[serde(serialize_with = "json::hex")]
     pub owner: u64,
     /// The label of its session.
     pub label: String,
+    #[serde(flatten, serialize_with = "json::name")]
     pub lock: Vec<u8>,
 }

@@ -2,11 +2,11 @@
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{
-    Answer, EndReason, Hopeless, Leader, Malformed, Open, Operation, Part, Refusal, Refused, Request, Secret, ToClient,
-    ToServer,
+    Answer, EndReason, Hopeless, Leader, Malformed, Open, Operation, Part, Request, Secret, ToClient, ToServer,
 };
 use baton_types::limits::SECRET_BYTES;
 use baton_types::locks::{self, Acquire, CancelOutcome, Mode, Wait};
+use baton_types::refusal::{Refusal, RefusalCode};
 
 use crate::v1;
 use v1::{client_frame, server_frame};
@@ -167,9 +167,9 @@ fn answer_to_wire(answer: Answer) -> Option<v1::answer::Answer> {
             };
             Wire::Cancelled(v1::Cancelled { outcome: outcome.into() })
         }
-        Answer::Refused(Refused { refusal, message, cycle }) => {
+        Answer::Refused(Refusal { code, message, cycle }) => {
             let wait = |Wait { owner, label, lock }| v1::Wait { owner, label, lock };
-            let (refusal, cycle) = (refusal_to_wire(refusal).into(), cycle.into_iter().map(wait).collect());
+            let (refusal, cycle) = (code_to_wire(code).into(), cycle.into_iter().map(wait).collect());
             Wire::Refused(v1::Refused { refusal, message, cycle })
         }
         #[allow(unreachable_patterns, reason = "the module of tests is on no wire")]
@@ -177,45 +177,45 @@ fn answer_to_wire(answer: Answer) -> Option<v1::answer::Answer> {
     })
 }
 
-fn refusal_to_wire(refusal: Refusal) -> v1::Refusal {
-    match refusal {
-        Refusal::NotAvailable => v1::Refusal::NotAvailable,
-        Refusal::TimedOut => v1::Refusal::TimedOut,
-        Refusal::Cancelled => v1::Refusal::Cancelled,
-        Refusal::Deadlock => v1::Refusal::Deadlock,
-        Refusal::PermitsDiffer => v1::Refusal::PermitsDiffer,
-        Refusal::NotHolder => v1::Refusal::NotHolder,
-        Refusal::Invalid => v1::Refusal::Invalid,
-        Refusal::TooManyRequests => v1::Refusal::TooManyRequests,
-        Refusal::LowSpace => v1::Refusal::LowSpace,
-        Refusal::NumberReused => v1::Refusal::NumberReused,
-        Refusal::TooManyLocks => v1::Refusal::TooManyLocks,
-        Refusal::TooManyWaiters => v1::Refusal::TooManyWaiters,
-        Refusal::TooManyHolds => v1::Refusal::TooManyHolds,
-        Refusal::Unsupported => v1::Refusal::Unsupported,
-        Refusal::Unavailable => v1::Refusal::Unavailable,
-        Refusal::Unknown => v1::Refusal::Unspecified,
+fn code_to_wire(code: RefusalCode) -> v1::Refusal {
+    match code {
+        RefusalCode::NotAvailable => v1::Refusal::NotAvailable,
+        RefusalCode::TimedOut => v1::Refusal::TimedOut,
+        RefusalCode::Cancelled => v1::Refusal::Cancelled,
+        RefusalCode::Deadlock => v1::Refusal::Deadlock,
+        RefusalCode::PermitsDiffer => v1::Refusal::PermitsDiffer,
+        RefusalCode::NotHolder => v1::Refusal::NotHolder,
+        RefusalCode::Invalid => v1::Refusal::Invalid,
+        RefusalCode::TooManyRequests => v1::Refusal::TooManyRequests,
+        RefusalCode::LowSpace => v1::Refusal::LowSpace,
+        RefusalCode::NumberReused => v1::Refusal::NumberReused,
+        RefusalCode::TooManyLocks => v1::Refusal::TooManyLocks,
+        RefusalCode::TooManyWaiters => v1::Refusal::TooManyWaiters,
+        RefusalCode::TooManyHolds => v1::Refusal::TooManyHolds,
+        RefusalCode::Unsupported => v1::Refusal::Unsupported,
+        RefusalCode::Unavailable => v1::Refusal::Unavailable,
+        RefusalCode::Unknown => v1::Refusal::Unspecified,
     }
 }
 
-fn refusal_from_wire(refusal: v1::Refusal) -> Refusal {
-    match refusal {
-        v1::Refusal::NotAvailable => Refusal::NotAvailable,
-        v1::Refusal::TimedOut => Refusal::TimedOut,
-        v1::Refusal::Cancelled => Refusal::Cancelled,
-        v1::Refusal::Deadlock => Refusal::Deadlock,
-        v1::Refusal::PermitsDiffer => Refusal::PermitsDiffer,
-        v1::Refusal::NotHolder => Refusal::NotHolder,
-        v1::Refusal::Invalid => Refusal::Invalid,
-        v1::Refusal::TooManyRequests => Refusal::TooManyRequests,
-        v1::Refusal::LowSpace => Refusal::LowSpace,
-        v1::Refusal::NumberReused => Refusal::NumberReused,
-        v1::Refusal::TooManyLocks => Refusal::TooManyLocks,
-        v1::Refusal::TooManyWaiters => Refusal::TooManyWaiters,
-        v1::Refusal::TooManyHolds => Refusal::TooManyHolds,
-        v1::Refusal::Unsupported => Refusal::Unsupported,
-        v1::Refusal::Unavailable => Refusal::Unavailable,
-        v1::Refusal::Unspecified => Refusal::Unknown,
+fn code_from_wire(code: v1::Refusal) -> RefusalCode {
+    match code {
+        v1::Refusal::NotAvailable => RefusalCode::NotAvailable,
+        v1::Refusal::TimedOut => RefusalCode::TimedOut,
+        v1::Refusal::Cancelled => RefusalCode::Cancelled,
+        v1::Refusal::Deadlock => RefusalCode::Deadlock,
+        v1::Refusal::PermitsDiffer => RefusalCode::PermitsDiffer,
+        v1::Refusal::NotHolder => RefusalCode::NotHolder,
+        v1::Refusal::Invalid => RefusalCode::Invalid,
+        v1::Refusal::TooManyRequests => RefusalCode::TooManyRequests,
+        v1::Refusal::LowSpace => RefusalCode::LowSpace,
+        v1::Refusal::NumberReused => RefusalCode::NumberReused,
+        v1::Refusal::TooManyLocks => RefusalCode::TooManyLocks,
+        v1::Refusal::TooManyWaiters => RefusalCode::TooManyWaiters,
+        v1::Refusal::TooManyHolds => RefusalCode::TooManyHolds,
+        v1::Refusal::Unsupported => RefusalCode::Unsupported,
+        v1::Refusal::Unavailable => RefusalCode::Unavailable,
+        v1::Refusal::Unspecified => RefusalCode::Unknown,
     }
 }
 
@@ -281,14 +281,14 @@ fn answer_from_wire(answer: Option<v1::answer::Answer>) -> Answer {
         .into(),
         Some(Wire::Closed(v1::Closed {})) => Answer::Closed,
         Some(Wire::Refused(refused)) => {
-            let refusal = refusal_from_wire(refused.refusal());
+            let code = code_from_wire(refused.refusal());
             let wait = |v1::Wait { owner, label, lock }| Wait { owner, label, lock };
             let cycle = refused.cycle.into_iter().map(wait).collect();
-            Answer::Refused(Refused { refusal, message: refused.message, cycle })
+            Answer::Refused(Refusal { code, message: refused.message, cycle })
         }
         None => {
             let message = "the server sent an answer that this client does not understand".to_owned();
-            Answer::Refused(Refused { refusal: Refusal::Unknown, message, cycle: Vec::new() })
+            Answer::Refused(Refusal::new(RefusalCode::Unknown, message))
         }
     }
 }

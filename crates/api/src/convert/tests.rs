@@ -2,9 +2,10 @@
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::{
-    Answer, EndReason, Hopeless, Leader, Open, Operation, Part, Refusal, Refused, Request, Secret, ToClient, ToServer,
+    Answer, EndReason, Hopeless, Leader, Open, Operation, Part, Request, Secret, ToClient, ToServer,
 };
 use baton_types::locks::{self, Acquire, CancelOutcome, Mode, Wait};
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::views::{
     Cluster, Group, Holder, HowEnded, Joining, Lock, Member, Past, Peer, Session, Status, Waiter,
 };
@@ -50,22 +51,22 @@ fn the_service_hears_what_a_client_says() {
 #[test]
 fn a_client_hears_what_the_service_says() {
     let refusals = [
-        Refusal::NotAvailable,
-        Refusal::TimedOut,
-        Refusal::Cancelled,
-        Refusal::Deadlock,
-        Refusal::PermitsDiffer,
-        Refusal::NotHolder,
-        Refusal::Invalid,
-        Refusal::TooManyRequests,
-        Refusal::LowSpace,
-        Refusal::NumberReused,
-        Refusal::TooManyLocks,
-        Refusal::TooManyWaiters,
-        Refusal::TooManyHolds,
-        Refusal::Unsupported,
-        Refusal::Unavailable,
-        Refusal::Unknown,
+        RefusalCode::NotAvailable,
+        RefusalCode::TimedOut,
+        RefusalCode::Cancelled,
+        RefusalCode::Deadlock,
+        RefusalCode::PermitsDiffer,
+        RefusalCode::NotHolder,
+        RefusalCode::Invalid,
+        RefusalCode::TooManyRequests,
+        RefusalCode::LowSpace,
+        RefusalCode::NumberReused,
+        RefusalCode::TooManyLocks,
+        RefusalCode::TooManyWaiters,
+        RefusalCode::TooManyHolds,
+        RefusalCode::Unsupported,
+        RefusalCode::Unavailable,
+        RefusalCode::Unknown,
     ];
     let reasons = [
         EndReason::Expired,
@@ -77,7 +78,7 @@ fn a_client_hears_what_the_service_says() {
         EndReason::WrongSecret,
     ];
     let cycle = || vec![Wait { owner: 1, label: "l".to_owned(), lock: b"a".to_vec() }];
-    let refused = |refusal| Answer::Refused(Refused { refusal, message: "m".to_owned(), cycle: cycle() });
+    let refused = |code| Answer::Refused(Refusal { code, message: "m".to_owned(), cycle: cycle() });
     let outcomes = [CancelOutcome::Removed, CancelOutcome::Released, CancelOutcome::Nothing]
         .map(|outcome| locks::Answer::Cancelled(outcome).into());
     let answers =
@@ -221,6 +222,6 @@ fn what_makes_no_sense_is_told_so() {
     let heard = from_server(v1::ServerFrame { frame: Some(v1::server_frame::Frame::Answer(nothing)) });
     assert!(matches!(
         heard,
-        Some(ToClient::Answer { number: 1, answer: Answer::Refused(Refused { refusal: Refusal::Unknown, .. }) })
+        Some(ToClient::Answer { number: 1, answer: Answer::Refused(Refusal { code: RefusalCode::Unknown, .. }) })
     ));
 }

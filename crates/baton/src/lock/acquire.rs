@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_client::{AcquireError, Client, Guard, Loss, OpenError, Owner, Refusal, Session, SessionBuilder};
+use baton_client::{
+    AcquireError, Client, Guard, Loss, OpenError, Owner, Refusal, RefusalCode, Session, SessionBuilder,
+};
 use baton_types::limits::OPEN_MAX;
 use baton_types::name::Quoted;
 
@@ -107,7 +109,7 @@ pub async fn acquire(
     loop {
         match attempt(wanted, client, session, (&owner, &hopeless), time).await {
             Ok(guard) => return Ok(Some(guard)),
-            Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => {
+            Err(AcquireError::Refused(Refusal { code: RefusalCode::NotAvailable, .. })) => {
                 tell_holder(wanted, client, session, "is not free", None).await;
                 return Ok(None);
             }
@@ -196,23 +198,27 @@ async fn tell_holder(wanted: &Wanted<'_>, client: &Client, session: &Session, wh
 
 fn failure(wanted: &Wanted<'_>, session: &Session, error: AcquireError) -> Failure {
     match error {
-        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer | Refusal::Unsupported, .. }
+        AcquireError::Refused(Refusal {
+            code: RefusalCode::Invalid | RefusalCode::PermitsDiffer | RefusalCode::Unsupported,
+            ..
+        })
         | AcquireError::InvalidName(_) => Failure::bad_input(error),
         AcquireError::NoRandomness(_) => failed(error),
         // A peer group cannot say whether the lock is free, or a cluster that began anew grants nothing yet: status 1 would
         // say that another client holds the lock.
-        AcquireError::Refused { kind: Refusal::Unavailable, .. } if wanted.timeout == Some(Duration::ZERO) => {
+        AcquireError::Refused(Refusal { code: RefusalCode::Unavailable, .. })
+            if wanted.timeout == Some(Duration::ZERO) =>
+        {
             no_server(error)
         }
         AcquireError::Lost(Loss::Unacknowledged) => no_server(with_trouble(&error, session)),
         AcquireError::Open(_) => no_server(error),
-        AcquireError::Deadlock { cycle } if wanted.parent.is_some() && cycle.len() == 1 => {
+        AcquireError::Refused(Refusal { code: RefusalCode::Deadlock, cycle, .. })
+            if wanted.parent.is_some() && cycle.len() == 1 =>
+        {
             not_acquired(wanted, held_around_us(&wanted.name))
         }
-        AcquireError::Deadlock { .. }
-        | AcquireError::Refused { .. }
-        | AcquireError::Lost(_)
-        | AcquireError::TimedOut { .. } => not_acquired(wanted, error),
+        AcquireError::Refused(_) | AcquireError::Lost(_) | AcquireError::TimedOut { .. } => not_acquired(wanted, error),
     }
 }
 

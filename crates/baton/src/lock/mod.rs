@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_client::{Guard, Loss, Session};
+use baton_types::hex::Hex;
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -151,7 +152,7 @@ async fn work(wanted: &Wanted<'_>, session: &Session, guard: &Guard, signals: &m
             ("BATON_LOCK", OsString::from_vec(wanted.name.clone())),
             ("BATON_FENCE", fence.to_string().into()),
             ("BATON_DEADLINE", deadline.to_string().into()),
-            (OWNER, view::id(guard.owner().to_raw()).into()),
+            (OWNER, Hex(guard.owner().to_raw()).to_string().into()),
             // A nested `baton lock` must ask the same server, because only that server knows its parent.
             (SERVER, wanted.server.addresses().join(",").into()),
             // Empty for a server that is too old to tell its cluster.

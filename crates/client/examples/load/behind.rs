@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Instant;
 
-use baton_client::{AcquireError, Owner, Session};
+use baton_client::{AcquireError, Owner, Refusal, RefusalCode, Session};
 
 use crate::{open, pair};
 
@@ -40,7 +40,7 @@ pub async fn behind(server: &str, waiters: u64) -> Result<(), Box<dyn Error>> {
     let waits_us = waits_us.await?;
     waiting.push(wait(&others, "own", &holder).await?);
     let refused_us = median_us(async || match session.lock("line").owner(&measured).acquire().await {
-        Err(AcquireError::Deadlock { .. }) => Ok(()),
+        Err(AcquireError::Refused(Refusal { code: RefusalCode::Deadlock, .. })) => Ok(()),
         other => Err(format!("an acquire that would be a deadlock ends with {other:?}").into()),
     });
     let refused_us = refused_us.await?;

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_types::frames::{self, Refusal, Refused, ToClient};
+use baton_types::frames::{self, ToClient};
 use baton_types::locks::{Answer, Operation};
+use baton_types::refusal::{Refusal, RefusalCode};
+use baton_types::sentences;
 
 use super::engine::{Engine, Phase, User};
 use super::words::Timeout;
@@ -189,14 +191,14 @@ impl Locks {
                 self.claims.insert(acquire, Claim::Held { fence });
                 engine.event(Event::Granted { acquire, fence });
             }
-            frames::Answer::Refused(refused) => {
+            frames::Answer::Refused(refusal) => {
                 self.claims.remove(&acquire);
-                engine.event(Event::Refused { acquire, refusal: refused.into() });
+                engine.event(Event::Refused { acquire, refusal: NotGranted::Refused(refusal) });
             }
             other => {
                 // The answer has the wrong kind. Cancel the request, so that nothing stays behind on the server.
                 let message = format!("the server answered an acquire by {other:?}, which makes no sense");
-                let refusal = NotGranted::Other { kind: Refusal::Invalid, message };
+                let refusal = NotGranted::Refused(Refusal::new(RefusalCode::Invalid, message));
                 engine.event(Event::Refused { acquire, refusal });
                 self.abandon(engine, acquire);
             }
@@ -213,7 +215,7 @@ impl Locks {
     fn on_release_answered(&mut self, engine: &mut Engine, acquire: AcquireNumber, answer: frames::Answer) {
         let result = match answer {
             frames::Answer::Locks(Answer::Released) => Ok(()),
-            frames::Answer::Refused(Refused { refusal: Refusal::NotHolder, message, .. }) => {
+            frames::Answer::Refused(Refusal { code: RefusalCode::NotHolder, message, .. }) => {
                 Err(ReleaseFailure::NotHeld(message))
             }
             _ => return self.again.push(acquire),
@@ -245,7 +247,8 @@ impl Locks {
     /// granted the lock meanwhile, so the session cancels the request; the user never learns of such a grant.
     fn time_out(&mut self, engine: &mut Engine, now: Millis) {
         while let Some(Timeout { acquire, .. }) = self.timeouts.first().filter(|timeout| now >= timeout.at).copied() {
-            engine.event(Event::Refused { acquire, refusal: NotGranted::TimedOut });
+            let timed_out = Refusal::new(RefusalCode::TimedOut, sentences::TIMED_OUT);
+            engine.event(Event::Refused { acquire, refusal: NotGranted::Refused(timed_out) });
             self.abandon(engine, acquire);
         }
     }

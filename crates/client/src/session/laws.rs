@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_types::frames::{self, EndReason, Refusal, Refused, ToClient, ToServer};
+use baton_types::frames::{self, EndReason, ToClient, ToServer};
 use baton_types::locks::{Answer, CancelOutcome, Operation};
+use baton_types::refusal::{Refusal, RefusalCode};
 use frames::Operation::Locks;
 use proptest::prelude::*;
 
@@ -154,13 +155,13 @@ impl Witness {
 }
 
 fn answer_to(operation: &frames::Operation, how: u8) -> frames::Answer {
-    let refused = |refusal| frames::Answer::Refused(Refused { refusal, message: String::new(), cycle: Vec::new() });
+    let refused = |code| frames::Answer::Refused(Refusal::new(code, ""));
     match (operation, how) {
         (Locks(Operation::Acquire(_)), 0..=2) => Answer::Granted { fence: 1 }.into(),
-        (Locks(Operation::Acquire(_)), _) => refused(Refusal::TimedOut),
-        (_, 0) => refused(Refusal::TooManyRequests),
+        (Locks(Operation::Acquire(_)), _) => refused(RefusalCode::TimedOut),
+        (_, 0) => refused(RefusalCode::TooManyRequests),
         (Locks(Operation::Cancel { .. }), _) => Answer::Cancelled(CancelOutcome::Released).into(),
-        (Locks(Operation::Release { .. }), 1) => refused(Refusal::NotHolder),
+        (Locks(Operation::Release { .. }), 1) => refused(RefusalCode::NotHolder),
         (Locks(Operation::Release { .. }), _) => Answer::Released.into(),
         (frames::Operation::Close, _) => frames::Answer::Closed,
         #[allow(unreachable_patterns, reason = "only tests have another module")]

@@ -35,12 +35,12 @@ use baton_types::frames::{Operation, ToClient};
 use claims::Locks;
 use engine::Engine;
 pub use lease::MARGIN_SHARE;
+#[cfg(feature = "net")]
+pub(crate) use words::why_ended;
 pub use words::{
     AcquireNumber, Config, Event, Hopeless, LockState, Loss, Mode, NotGranted, Output, ReleaseFailure, SessionState,
     Wait, Wish,
 };
-#[cfg(feature = "net")]
-pub(crate) use words::{in_words, why_ended};
 
 /// Milliseconds of CLOCK_BOOTTIME.
 pub type Millis = u64;

@@ -1,9 +1,9 @@
 //! The inputs and outputs of a session: its configuration, outputs, events and errors.
 
 pub use baton_types::frames::Hopeless;
-use baton_types::frames::{Answer, EndReason, Refusal, Refused, Secret, ToServer};
+use baton_types::frames::{Answer, EndReason, Secret, ToServer};
 pub use baton_types::locks::{Acquire as Wish, Mode, Wait};
-use baton_types::name::{Quoted, short};
+use baton_types::refusal::Refusal;
 use baton_types::sentences;
 
 use super::Millis;
@@ -110,22 +110,9 @@ pub enum Loss {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
-    #[error("{}", sentences::NOT_AVAILABLE)]
-    NotAvailable,
-    #[error("{}", sentences::TIMED_OUT)]
-    TimedOut,
-    /// The request was given up before it was granted.
-    #[error("{}", sentences::CANCELLED)]
-    Cancelled,
-    /// The owner of the request would wait for itself.
-    #[error("{}: {}", sentences::WAITS_FOR_ITSELF, in_words(.cycle))]
-    Deadlock {
-        /// The owners that wait for each other. The last one waits for the first.
-        cycle: Vec<Wait>,
-    },
-    /// The server refused the request: it is invalid, or the server cannot keep it now.
-    #[error("{message}")]
-    Other { kind: Refusal, message: String },
+    /// By the server, or because the request has reached its time-out.
+    #[error(transparent)]
+    Refused(Refusal),
     /// The session was lost while the request waited, or the lock was revoked before the client received the grant.
     #[error("the lock was not granted: {0}")]
     Lost(Loss),
@@ -170,24 +157,6 @@ pub enum LockState {
 pub(super) struct Timeout {
     pub(super) at: Millis,
     pub(super) acquire: AcquireNumber,
-}
-
-impl From<Refused> for NotGranted {
-    fn from(Refused { refusal, message, cycle }: Refused) -> Self {
-        match refusal {
-            Refusal::NotAvailable => NotGranted::NotAvailable,
-            Refusal::TimedOut => NotGranted::TimedOut,
-            Refusal::Cancelled => NotGranted::Cancelled,
-            Refusal::Deadlock => NotGranted::Deadlock { cycle },
-            kind => NotGranted::Other { kind, message },
-        }
-    }
-}
-
-pub(crate) fn in_words(cycle: &[Wait]) -> String {
-    let step =
-        |Wait { owner, label, lock }: &Wait| format!("{owner:016x} ({}) waits for {}", short(label), Quoted(lock));
-    cycle.iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
 /// Why a session ended: the server's text. If the server sent none, the text that a server of this version sends.

@@ -46,7 +46,7 @@ async fn the_service_can_be_looked_at() {
     assert!(matches!(client.force_release("", true).await, Err(CallError::InvalidName(_))));
     let error = client.status().await.unwrap_err();
     assert_eq!(error.to_string(), "the server refused: not today");
-    assert!(matches!(error, CallError::Refused { kind: CallRefusal::Invalid, .. }), "{error:?}");
+    assert!(matches!(error, CallError::Refused(Refusal { code: RefusalCode::Invalid, .. })), "{error:?}");
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use baton_api::v1::{self, answer, client_frame, request::Operation, server_frame};
 use baton_client::{
-    AcquireError, BootTime, CallError, CallRefusal, Client, CloseError, ConnectError, Hopeless, LockState, Loss, Mode,
-    OpenError, Owner, ReleaseError, Session, SessionState, views,
+    AcquireError, BootTime, CallError, Client, CloseError, ConnectError, Hopeless, LockState, Loss, Mode, OpenError,
+    Owner, Refusal, RefusalCode, ReleaseError, Session, SessionState, views,
 };
 use tonic::Status;
 

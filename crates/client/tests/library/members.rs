@@ -41,7 +41,7 @@ async fn a_change_is_repeated_only_if_the_server_says_that_nothing_was_changed()
         let message = format!("the server refused: {}", refused.message());
         answer(refused);
         let error = client.promote_member("d").await.unwrap_err();
-        assert!(matches!(error, CallError::Refused { kind: CallRefusal::Invalid, .. }), "{error:?}");
+        assert!(matches!(error, CallError::Refused(Refusal { code: RefusalCode::Invalid, .. })), "{error:?}");
         assert_eq!((error.to_string(), asked()), (message, 1));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use baton_client::{AcquireError, Hopeless, Refusal, views};
+use baton_client::{AcquireError, Hopeless, Refusal, RefusalCode, views};
 use baton_server::server::ServeError;
 use baton_state::frontend::ConnectionId;
 use baton_types::cluster_id::ClusterId;
@@ -74,7 +74,9 @@ async fn a_group_refuses_with_a_sentence_what_it_cannot_do() {
     let shared = session.lock("a").shared().acquire().await.unwrap_err();
     let permit = session.semaphore("a", 3).acquire().await.unwrap_err();
     for (error, says) in [(shared, "cannot be shared"), (permit, "no permits")] {
-        let AcquireError::Refused { kind: Refusal::Unsupported, message } = &error else { panic!("{error}") };
+        let AcquireError::Refused(Refusal { code: RefusalCode::Unsupported, message, .. }) = &error else {
+            panic!("{error}")
+        };
         assert!(message.ends_with(says), "{message}");
     }
 }
@@ -123,7 +125,7 @@ async fn a_try_at_a_group_that_cannot_go_on_hears_why() {
     members[1].is_hopeless(Some(Hopeless { process: 0, message: "waiting for process 0".to_owned() }));
     let error = there.try_lock("a").await.unwrap_err();
     let message = "the group cannot grant the lock: waiting for process 0".to_owned();
-    assert_eq!(error, AcquireError::Refused { kind: Refusal::Unavailable, message });
+    assert_eq!(error, AcquireError::Refused(Refusal::new(RefusalCode::Unavailable, message)));
     members[1].is_hopeless(None);
     assert!(there.try_lock("a").await.unwrap().is_none());
     guard.release().await.unwrap();
@@ -149,7 +151,7 @@ async fn a_client_hears_why_the_group_cannot_take_its_request() {
     let session = member.client().session().open().await.unwrap();
     let error = session.lock("a").acquire().await.unwrap_err();
     let message = "9 MiB for member 1 are not acknowledged".to_owned();
-    assert_eq!(error, AcquireError::Refused { kind: Refusal::Unavailable, message });
+    assert_eq!(error, AcquireError::Refused(Refusal::new(RefusalCode::Unavailable, message)));
 }
 
 #[tokio::test]

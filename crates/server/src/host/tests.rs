@@ -3,9 +3,10 @@
 use std::sync::RwLock;
 
 use baton_types::cluster_id::ClusterId;
-use baton_types::frames::{self, Open, Refusal, Refused, Request, Secret, ToClient};
+use baton_types::frames::{self, Open, Request, Secret, ToClient};
 use baton_types::limits::NAME_BYTES_MAX;
 use baton_types::locks::{Acquire, Answer, Mode, Operation};
+use baton_types::refusal::{Refusal, RefusalCode};
 use prost::Message;
 use tokio::sync::mpsc;
 
@@ -81,7 +82,7 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     assert_eq!((host.own_status().low_space, host.own_status().free_bytes), (true, Some(0)));
     assert!(!accepts() && *host.leads().borrow(), "health tells it, and leases go on");
     let says = "the server has too little free space: 0 MiB, and it needs 64 MiB";
-    let low = Refused { refusal: Refusal::LowSpace, message: says.to_owned(), cycle: Vec::new() };
+    let low = Refusal::new(RefusalCode::LowSpace, says);
     assert_eq!(client.answer(2, acquire("b")).await, frames::Answer::Refused(low));
     assert_eq!(client.answer(3, Operation::Release { acquire: 1 }).await, Answer::Released.into());
     disk.set_full(false);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use baton_types::frames::{Answer, Hopeless, Leader, Refused, ToClient};
+use baton_types::frames::{Answer, Hopeless, Leader, ToClient};
 use baton_types::locks::Wait;
+use baton_types::refusal::Refusal;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::{Stream, StreamExt};
 
@@ -131,7 +132,7 @@ impl Drop for Heard {
 /// Approximate size of a frame in memory.
 fn bytes(said: &ToClient) -> usize {
     let beside = match said {
-        ToClient::Answer { answer: Answer::Refused(Refused { refusal: _, message, cycle }), .. } => {
+        ToClient::Answer { answer: Answer::Refused(Refusal { code: _, message, cycle }), .. } => {
             let step = |Wait { owner: _, label, lock }: &Wait| size_of::<Wait>() + label.len() + lock.len();
             message.len() + cycle.iter().map(step).sum::<usize>()
         }
@@ -147,15 +148,16 @@ fn bytes(said: &ToClient) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_types::frames::{self, Refusal};
+    use baton_types::frames;
     use baton_types::limits::REQUESTS_MAX;
     use baton_types::locks;
+    use baton_types::refusal::RefusalCode;
     use futures::FutureExt;
 
     use crate::frontend::{PARKED_BYTES_MAX, WINDOW};
 
     fn refused(number: u64, message: String) -> ToClient {
-        let refused = Refused { refusal: Refusal::Invalid, message, cycle: Vec::new() };
+        let refused = Refusal::new(RefusalCode::Invalid, message);
         ToClient::Answer { number, answer: Answer::Refused(refused) }
     }
 

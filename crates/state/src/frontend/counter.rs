@@ -1,7 +1,8 @@
 //! The front end's half of the test module: see `state::counter`.
 
 use baton_types::counter as types;
-use baton_types::frames::{self, Refusal, ToClient};
+use baton_types::frames::{self, ToClient};
+use baton_types::refusal::{Refusal, RefusalCode};
 
 use super::limits::Denied;
 use super::modules::{Gate, Half};
@@ -56,7 +57,7 @@ impl Half for Counter {
         if by <= VALUE_MAX.saturating_sub(used) {
             return gate.low_space().filter(|_| by > 0).map_or(Ok(()), Err);
         }
-        Err(Denied { refusal: Refusal::Unavailable, limit: Some("the counter"), message: too_much() })
+        Err(Denied { refusal: Refusal::new(RefusalCode::Unavailable, too_much()), limit: Some("the counter") })
     }
 
     fn may_be_held_back(_: &State, _: &Operation) -> bool {
@@ -78,7 +79,7 @@ impl Half for Counter {
     fn answer(answer: &Answer) -> frames::Answer {
         match answer {
             Answer::Value(value) => types::Answer(*value).into(),
-            Answer::TooMuch => refuse(Refusal::Unavailable, too_much()),
+            Answer::TooMuch => refuse(RefusalCode::Unavailable, too_much()),
         }
     }
 

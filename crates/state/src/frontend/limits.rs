@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use baton_types::frames::Refusal;
+use baton_types::refusal::{Refusal, RefusalCode};
 
 use super::modules::Gate;
 use super::{Frontend, Note, Output};
@@ -20,30 +20,28 @@ pub(super) struct Denied {
     pub refusal: Refusal,
     /// The limit that the operator is told of, if any.
     pub limit: Option<Limit>,
-    /// The sentence for the client.
-    pub message: String,
 }
 
 impl Denied {
-    pub fn by_flag(refusal: Refusal, flag: Limit, what: &str) -> Denied {
-        Denied { refusal, limit: Some(flag), message: format!("{what} ({flag})") }
+    pub fn by_flag(code: RefusalCode, flag: Limit, what: &str) -> Denied {
+        Denied { refusal: Refusal::new(code, format!("{what} ({flag})")), limit: Some(flag) }
     }
 }
 
 impl Frontend {
     /// The refusal, if the log does not have the request, and a limit is reached.
-    pub(super) fn beyond_limits(&mut self, now_ms: u64, state: &State, request: &Request) -> Option<(Refusal, String)> {
+    pub(super) fn beyond_limits(&mut self, now_ms: u64, state: &State, request: &Request) -> Option<Refusal> {
         let low_space = self.is_space_low().then(|| self.low_space());
         let gate = Gate { state, limits: &self.limits, low_space: low_space.as_deref() };
         let denied = self.modules.admits(&gate, request.session, &request.operation).err()?;
-        let Denied { refusal, limit, message } = denied;
+        let Denied { refusal, limit } = denied;
         if self.is_under_way(request.session, request.number) || state.request_known(request.session, request.number) {
             return None;
         }
         if let Some(limit) = limit {
-            self.tell_limit(now_ms, limit, &message, request.caller.from);
+            self.tell_limit(now_ms, limit, &refusal.message, request.caller.from);
         }
-        Some((refusal, message))
+        Some(refusal)
     }
 
     fn is_under_way(&self, session: SessionId, number: RequestNumber) -> bool {

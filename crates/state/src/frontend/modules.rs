@@ -3,8 +3,9 @@
 
 use std::net::SocketAddr;
 
-use baton_types::frames::{self, Refusal, ToClient};
+use baton_types::frames::{self, ToClient};
 use baton_types::limits::ServerLimits;
+use baton_types::refusal::{Refusal, RefusalCode};
 
 use super::limits::Denied;
 use super::words::{self, Invalid};
@@ -75,7 +76,7 @@ impl Gate<'_> {
     /// For operations that take something. The operator is told of low space when it begins, and not of each refusal.
     pub fn low_space(&self) -> Option<Denied> {
         let message = self.low_space?.to_owned();
-        Some(Denied { refusal: Refusal::LowSpace, limit: None, message })
+        Some(Denied { refusal: Refusal::new(RefusalCode::LowSpace, message), limit: None })
     }
 }
 

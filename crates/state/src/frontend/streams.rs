@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use baton_types::frames::{EndReason, Malformed, Part, Refusal, Request, ToClient, ToServer};
+use baton_types::frames::{Answer, EndReason, Malformed, Part, Request, ToClient, ToServer};
+use baton_types::refusal::{Refusal, RefusalCode};
 
 use super::modules::Modules;
 use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, held_back, words};
@@ -138,7 +139,7 @@ impl Frontend {
                 self.unpark(now_ms, state, stream, session);
             }
             (Phase::Attached { .. }, Err(Malformed { part: Part::Request(number), what })) => {
-                self.refuse(stream, number, Refusal::Invalid, what);
+                self.refuse(stream, number, Refusal::new(RefusalCode::Invalid, what));
             }
             (_, Err(malformed)) => self.close(stream, Closing::Protocol(malformed.what)),
         }
@@ -185,15 +186,15 @@ impl Frontend {
         let number = request.number;
         match words::request(&self.modules, session, request, caller) {
             Ok(request) => self.propose_request(now_ms, state, stream, request),
-            Err(invalid) => self.refuse(stream, number, Refusal::Invalid, invalid.to_string()),
+            Err(invalid) => self.refuse(stream, number, Refusal::new(RefusalCode::Invalid, invalid.to_string())),
         }
     }
 
     /// Must be called only while this node leads.
     pub(super) fn propose_request(&mut self, now_ms: u64, state: &State, stream: StreamId, request: state::Request) {
         let (session, number) = (request.session, request.number);
-        if let Some((refusal, message)) = self.beyond_limits(now_ms, state, &request) {
-            return self.refuse(stream, number, refusal, message);
+        if let Some(refusal) = self.beyond_limits(now_ms, state, &request) {
+            return self.refuse(stream, number, refusal);
         }
         let presence = self.sessions.entry(session).or_default();
         presence.is_closing |= request.operation == state::Operation::Close;
@@ -219,8 +220,8 @@ impl Frontend {
         self.unpark(now_ms, state, stream, session);
     }
 
-    fn refuse(&mut self, stream: StreamId, number: u64, refusal: Refusal, message: String) {
-        let said = ToClient::Answer { number, answer: words::refuse(refusal, message) };
+    fn refuse(&mut self, stream: StreamId, number: u64, refusal: Refusal) {
+        let said = ToClient::Answer { number, answer: Answer::Refused(refusal) };
         self.out.push_back(Output::Say { stream, said });
     }
 

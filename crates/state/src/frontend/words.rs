@@ -1,6 +1,7 @@
 //! Converts between the frames of clients and the commands of the log, as far as they belong to no module.
 
-use baton_types::frames::{self, Answer, Refusal, Refused, Secret};
+use baton_types::frames::{self, Answer, Secret};
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::sentences;
 use sha2::{Digest, Sha256};
 
@@ -49,17 +50,17 @@ pub fn request(
 
 /// A refusal before any module sees the request.
 pub(super) fn refused(refusal: &sessions::Refusal) -> Answer {
-    let kind = match refusal {
-        sessions::Refusal::Invalid(_) => Refusal::Invalid,
-        sessions::Refusal::TooManyRequests { .. } => Refusal::TooManyRequests,
-        sessions::Refusal::NumberReused => Refusal::NumberReused,
+    let code = match refusal {
+        sessions::Refusal::Invalid(_) => RefusalCode::Invalid,
+        sessions::Refusal::TooManyRequests { .. } => RefusalCode::TooManyRequests,
+        sessions::Refusal::NumberReused => RefusalCode::NumberReused,
     };
-    refuse(kind, refusal.to_string())
+    refuse(code, refusal.to_string())
 }
 
 /// A refusal by the front end, without the state.
-pub fn refuse(refusal: Refusal, message: String) -> Answer {
-    Answer::Refused(Refused { refusal, message, cycle: Vec::new() })
+pub fn refuse(code: RefusalCode, message: impl Into<String>) -> Answer {
+    Answer::Refused(Refusal::new(code, message))
 }
 
 const UNKNOWN_TO_MEMBER: &str = "this member of a peer group does not know the session: another member or an earlier start \

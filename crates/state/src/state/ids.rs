@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use baton_types::hex::Hex;
 use baton_types::limits::SESSION_ID_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -23,13 +24,13 @@ impl SessionId {
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        Hex(self.0).fmt(f)
     }
 }
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        Hex(self.0).fmt(f)
     }
 }
 

@@ -395,16 +395,16 @@ mod tests {
     /// The fingerprints of requests are on disk.
     #[test]
     fn the_numbers_of_modules_differ() {
+        let mut last = 0;
         macro_rules! numbers {
             ($($(#[$on:meta])* $number:literal $Name:ident $module:ident;)*) => {
-                {
-                    let mut numbers = Vec::new();
-                    $($(#[$on])* numbers.push($number as u64);)*
-                    numbers
-                }
+                $($(#[$on])* {
+                    assert!($number > last, "{} comes after {last}", $number);
+                    last = $number;
+                })*
             };
         }
-        let numbers = baton_types::modules!(numbers);
-        assert!(numbers.is_sorted_by(|one, next| one < next) && numbers[0] > 0, "{numbers:?}");
+        baton_types::modules!(numbers);
+        assert!(last > 0, "there is a module");
     }
 }

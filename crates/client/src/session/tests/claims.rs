@@ -9,7 +9,7 @@ fn a_time_out_cancels_and_the_user_never_hears_of_a_grant_after_it() {
     driver.said();
     assert_eq!(driver.session.next_wake(), Some(1_000_500));
     driver.after(500).says(expect![[r#"
-        Refused { acquire: 1, refusal: TimedOut }
+        Refused { acquire: 1, refusal: Refused(Refusal { code: TimedOut, message: "the lock was not granted within the time-out", cycle: [] }) }
         > 2 (seen 0): cancel 1
     "#]]);
     driver.answer(1, granted(40));
@@ -36,10 +36,10 @@ fn an_acquire_that_does_not_wait_is_refused_by_the_server_alone() {
     let mut driver = Driver::opened();
     driver.acquire(&Wish { timeout_ms: Some(0), ..wish("a") });
     driver.after(0);
-    driver.answer(1, refused(Refusal::NotAvailable));
+    driver.answer(1, refused(RefusalCode::NotAvailable));
     driver.says(expect![[r#"
         > 1 (seen 0): acquire a
-        Refused { acquire: 1, refusal: NotAvailable }
+        Refused { acquire: 1, refusal: Refused(Refusal { code: NotAvailable, message: "no", cycle: [] }) }
     "#]]);
 }
 
@@ -50,8 +50,8 @@ fn what_the_server_could_not_take_back_is_asked_for_again() {
     driver.give_up(1);
     driver.give_up(1);
     driver.give_up(2);
-    driver.answer(3, refused(Refusal::LowSpace));
-    driver.answer(4, refused(Refusal::TooManyRequests));
+    driver.answer(3, refused(RefusalCode::LowSpace));
+    driver.answer(4, refused(RefusalCode::TooManyRequests));
     driver.says(expect![[r#"
         > 2 (seen 1): acquire b
         > 3 (seen 1): release 1
@@ -74,7 +74,7 @@ fn a_release_is_sent_once_and_again_on_the_next_connection() {
     driver.give_up(1);
     driver.said();
     driver.reconnect();
-    driver.answer(2, refused(Refusal::NotHolder));
+    driver.answer(2, refused(RefusalCode::NotHolder));
     driver.says(expect![[r#"
         Connect
         > open 9 attempt=2 resume=true
@@ -210,7 +210,7 @@ fn an_answer_that_makes_no_sense_leaves_nothing_behind() {
     driver.said();
     driver.answer(1, frames::Answer::Closed);
     driver.says(expect![[r#"
-        Refused { acquire: 1, refusal: Other { kind: Invalid, message: "the server answered an acquire by Closed, which makes no sense" } }
+        Refused { acquire: 1, refusal: Refused(Refusal { code: Invalid, message: "the server answered an acquire by Closed, which makes no sense", cycle: [] }) }
         > 2 (seen 1): cancel 1
     "#]]);
 }
@@ -221,13 +221,13 @@ fn a_deadlock_shows_its_cycle() {
     driver.acquire(&wish("a"));
     driver.said();
     let cycle = vec![Wait { owner: 7, label: "x".into(), lock: "a".into() }];
-    let refusal = Refusal::Deadlock;
-    driver.answer(1, frames::Answer::Refused(Refused { refusal, message: String::new(), cycle: cycle.clone() }));
+    let refusal = Refusal { cycle, ..Refusal::new(RefusalCode::Deadlock, "") };
+    driver.answer(1, frames::Answer::Refused(refusal.clone()));
     driver.says(expect![[r#"
-        Refused { acquire: 1, refusal: Deadlock { cycle: [Wait { owner: 7, label: "x", lock: [97] }] } }
+        Refused { acquire: 1, refusal: Refused(Refusal { code: Deadlock, message: "", cycle: [Wait { owner: 7, label: "x", lock: [97] }] }) }
     "#]]);
     expect![[r#"the request would wait for itself: 0000000000000007 (x) waits for "a""#]]
-        .assert_eq(&NotGranted::Deadlock { cycle }.to_string());
+        .assert_eq(&NotGranted::Refused(refusal).to_string());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_session_is_settled_when_the_server_has_taken_back_all_that_was_given_up() {
     driver.give_up(1);
     driver.give_up(2);
     driver.answer(3, Answer::Released);
-    driver.answer(4, refused(Refusal::TooManyRequests));
+    driver.answer(4, refused(RefusalCode::TooManyRequests));
     assert!(!driver.session.is_settled(), "the cancel is asked for again");
     driver.after(3_000);
     driver.answer(5, Answer::Cancelled(CancelOutcome::Removed));

@@ -4,8 +4,9 @@ mod claims;
 mod connection;
 mod lease;
 
-use baton_types::frames::{self, EndReason, Refusal, Refused, Request, Secret, ToClient, ToServer};
+use baton_types::frames::{self, EndReason, Request, Secret, ToClient, ToServer};
 use baton_types::locks::{Answer, CancelOutcome, Operation};
+use baton_types::refusal::{Refusal, RefusalCode};
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -158,6 +159,6 @@ fn granted(fence: u64) -> Answer {
     Answer::Granted { fence }
 }
 
-fn refused(refusal: Refusal) -> frames::Answer {
-    frames::Answer::Refused(Refused { refusal, message: "no".into(), cycle: Vec::new() })
+fn refused(code: RefusalCode) -> frames::Answer {
+    frames::Answer::Refused(Refusal::new(code, "no"))
 }

@@ -1,8 +1,8 @@
 //! The limits of locks, waiters and claims.
 
 use baton_types::durations;
-use baton_types::frames::Refusal;
 use baton_types::limits::ServerLimits;
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::sentences;
 
 use super::{Locks, UnderWay};
@@ -38,7 +38,7 @@ impl Locks {
         };
         (used >= limits.locks || used + new() > limits.locks).then(|| {
             let what = format!("the server has {}; it takes no more", counted(limits.locks, "lock", "locks"));
-            Denied::by_flag(Refusal::TooManyLocks, "--max-locks", &what)
+            Denied::by_flag(RefusalCode::TooManyLocks, "--max-locks", &what)
         })
     }
 
@@ -64,7 +64,7 @@ impl Locks {
         acquire.wants.iter().any(|want| is_full(&want.lock)).then(|| {
             let waiters = counted(limits.waiters, "request waits", "requests wait");
             let what = format!("{waiters} for this lock already; no more may wait");
-            Denied::by_flag(Refusal::TooManyWaiters, "--max-waiters", &what)
+            Denied::by_flag(RefusalCode::TooManyWaiters, "--max-waiters", &what)
         })
     }
 
@@ -82,7 +82,7 @@ impl Locks {
         (state.claimed_by(session) + under_way + wants.len() > limits.holds).then(|| {
             let locks = counted(limits.holds, "lock", "locks");
             let what = format!("the session holds or waits for {locks}; it may have no more");
-            Denied::by_flag(Refusal::TooManyHolds, "--max-holds", &what)
+            Denied::by_flag(RefusalCode::TooManyHolds, "--max-holds", &what)
         })
     }
 }
@@ -92,7 +92,7 @@ fn closed(state: &State, acquire: &Acquire) -> Option<Denied> {
     let left_ms = state.cluster().closed_ms().filter(|_| acquire.timeout_ms == Some(0))?;
     let message = sentences::closed(durations::shown(left_ms));
     // A closed cluster is no limit: the operator is not told.
-    Some(Denied { refusal: Refusal::Unavailable, limit: None, message })
+    Some(Denied { refusal: Refusal::new(RefusalCode::Unavailable, message), limit: None })
 }
 
 fn check_is_long(state: &State, session: SessionId, acquire: &Acquire) -> Option<Denied> {
@@ -100,7 +100,7 @@ fn check_is_long(state: &State, session: SessionId, acquire: &Acquire) -> Option
         let message = format!(
             "too many requests wait for each other: the check for a deadlock would read more than {VISITS_MAX} of them"
         );
-        Denied { refusal: Refusal::TooManyWaiters, limit: Some("deadlock checks"), message }
+        Denied { refusal: Refusal::new(RefusalCode::TooManyWaiters, message), limit: Some("deadlock checks") }
     })
 }
 

@@ -1,7 +1,8 @@
 //! Converts between the words of clients and the words of the log.
 
-use baton_types::frames::{self, Refusal, Refused};
+use baton_types::frames;
 use baton_types::locks::{self as types, CancelOutcome, Mode};
+use baton_types::refusal::{Refusal, RefusalCode};
 use baton_types::views::Holder;
 
 use crate::state::OwnerId;
@@ -53,24 +54,24 @@ pub(super) fn answer(answer: &locks::Answer) -> frames::Answer {
     }
 }
 
-fn refused(refusal: &locks::Refusal) -> Refused {
+fn refused(refusal: &locks::Refusal) -> Refusal {
     use locks::Refusal as Lock;
-    let kind = match refusal {
-        Lock::NotAvailable => Refusal::NotAvailable,
-        Lock::TimedOut => Refusal::TimedOut,
-        Lock::Cancelled => Refusal::Cancelled,
-        Lock::Deadlock(_) => Refusal::Deadlock,
-        Lock::PermitsDiffer { .. } => Refusal::PermitsDiffer,
-        Lock::NotHolder { .. } => Refusal::NotHolder,
-        Lock::NoSharing | Lock::NoPermits | Lock::NoSeveral => Refusal::Unsupported,
-        Lock::Unavailable(_) => Refusal::Unavailable,
+    let code = match refusal {
+        Lock::NotAvailable => RefusalCode::NotAvailable,
+        Lock::TimedOut => RefusalCode::TimedOut,
+        Lock::Cancelled => RefusalCode::Cancelled,
+        Lock::Deadlock(_) => RefusalCode::Deadlock,
+        Lock::PermitsDiffer { .. } => RefusalCode::PermitsDiffer,
+        Lock::NotHolder { .. } => RefusalCode::NotHolder,
+        Lock::NoSharing | Lock::NoPermits | Lock::NoSeveral => RefusalCode::Unsupported,
+        Lock::Unavailable(_) => RefusalCode::Unavailable,
     };
     let wait = |step: &locks::WaitFor| {
         let (owner, label, lock) = (step.owner.0, step.label.clone(), step.lock.as_bytes().to_vec());
         types::Wait { owner, label, lock }
     };
     let cycle = if let Lock::Deadlock(cycle) = refusal { cycle.iter().map(wait).collect() } else { Vec::new() };
-    Refused { refusal: kind, message: refusal.to_string(), cycle }
+    Refusal { code, message: refusal.to_string(), cycle }
 }
 
 pub(super) fn holder(holder: &locks::ForcedHolder, deadline_in_ms: u64) -> Holder {

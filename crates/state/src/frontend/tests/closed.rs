@@ -77,7 +77,7 @@ fn an_acquire_that_does_not_wait_hears_why_and_for_how_long_nothing_is_granted()
     let Operation::Acquire(try_once) = acquire("a") else { unreachable!("an acquire") };
     node.request(1, 1, Operation::Acquire(Acquire { timeout_ms: Some(0), ..try_once }));
     let said = node.said();
-    assert_eq!((refusal(&said), node.proposed.len()), (Refusal::Unavailable, 0));
+    assert_eq!((refusal(&said), node.proposed.len()), (RefusalCode::Unavailable, 0));
     assert!(format!("{said:?}").contains("no lock is granted for another 2.5 s,"), "{said:?}");
 }
 

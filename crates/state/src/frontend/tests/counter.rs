@@ -47,11 +47,11 @@ fn the_front_end_refuses_what_is_beyond_the_limit_of_a_module() {
     // What is on its way counts.
     node.request(1, 2, types::Operation::Add(11));
     assert_eq!(node.proposed.len(), 1);
-    assert_eq!(refusal(&node.said()), Refusal::Unavailable);
+    assert_eq!(refusal(&node.said()), RefusalCode::Unavailable);
     node.apply_all();
     assert_eq!(node.said(), [value(1, 1, VALUE_MAX - 10)]);
     node.tell(|frontend, _, _| frontend.space(Some(1), 2));
-    assert_eq!(refusal(&add(&mut node, 3, 1)), Refusal::LowSpace);
+    assert_eq!(refusal(&add(&mut node, 3, 1)), RefusalCode::LowSpace);
     node.request(1, 4, types::Operation::Read);
     node.apply_all();
     assert_eq!(node.said(), [value(1, 4, VALUE_MAX - 10)]);

@@ -71,7 +71,7 @@ fn a_try_waits_a_little_and_is_recognised_when_it_is_repeated() {
     assert_eq!(node.proposed, []);
     node.after(1);
     node.apply_all();
-    assert_eq!(refusal(&node.said()), Refusal::TimedOut);
+    assert_eq!(refusal(&node.said()), RefusalCode::TimedOut);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_denied_client_hears_why() {
     let outcome = node.state.deny(9, node.now_ms, &LockName::from("a"), "too much".to_owned());
     node.tell(|frontend, now_ms, state| frontend.admitted(now_ms, state, &outcome));
     let message = "too much".to_owned();
-    let denied = frames::Answer::Refused(Refused { refusal: Refusal::Unavailable, message, cycle: Vec::new() });
+    let denied = frames::Answer::Refused(Refusal::new(RefusalCode::Unavailable, message));
     assert_eq!(node.said(), [answer(1, 1, denied)]);
 }
 

@@ -27,7 +27,7 @@ fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     node.acquire(1, 2, "b");
     let message = "the server has too little free space: 98 MiB, and it needs 100 MiB".to_owned();
     // The node noted the low space before. A limit note does not follow.
-    assert_eq!(node.said(), [answer(1, 2, words::refuse(Refusal::LowSpace, message.clone()))]);
+    assert_eq!(node.said(), [answer(1, 2, words::refuse(RefusalCode::LowSpace, message.clone()))]);
     node.stream(2);
     node.hears(2, open(8));
     let ended = ToClient::Ended { reason: EndReason::LowSpace, message };
@@ -81,7 +81,7 @@ fn an_acquire_that_the_log_has_is_not_refused_when_it_is_repeated() {
         let granted = [answer(3, 1, Answer::Granted { fence: 1 })];
         assert_eq!(node.said(), if others { &[][..] } else { &granted });
         node.acquire(3, 2, "b");
-        assert_eq!(refusal(&node.said()), Refusal::LowSpace);
+        assert_eq!(refusal(&node.said()), RefusalCode::LowSpace);
     }
 }
 
@@ -93,9 +93,9 @@ fn a_refusal_names_the_flag_of_its_limit() {
     let waiters = "0 requests wait for this lock already; no more may wait (--max-waiters)";
     let holds = "the session holds or waits for 1 lock; it may have no more (--max-holds)";
     let cases = [
-        (ServerLimits { locks: 1, ..roomy }, "b", Refusal::TooManyLocks, locks),
-        (ServerLimits { waiters: 0, ..roomy }, "a", Refusal::TooManyWaiters, waiters),
-        (ServerLimits { holds: 1, ..roomy }, "b", Refusal::TooManyHolds, holds),
+        (ServerLimits { locks: 1, ..roomy }, "b", RefusalCode::TooManyLocks, locks),
+        (ServerLimits { waiters: 0, ..roomy }, "a", RefusalCode::TooManyWaiters, waiters),
+        (ServerLimits { holds: 1, ..roomy }, "b", RefusalCode::TooManyHolds, holds),
     ];
     for (limits, name, kind, message) in cases {
         let mut node = Node::leader(limits);
@@ -136,7 +136,7 @@ fn an_acquire_that_needs_a_long_check_for_deadlocks_is_refused() {
     node.request(1, 2, by_one_owner("b"));
     let message = "too many requests wait for each other: the check for a deadlock would read more than 10000 of them";
     let note = Output::Note(Note::Limit { limit: "deadlock checks", message: message.to_owned(), from: None });
-    assert_eq!(node.said(), [note, answer(1, 2, words::refuse(Refusal::TooManyWaiters, message.to_owned()))]);
+    assert_eq!(node.said(), [note, answer(1, 2, words::refuse(RefusalCode::TooManyWaiters, message.to_owned()))]);
     // A request that does not wait needs no check.
     node.acquire(1, 3, "c");
     node.apply();
@@ -244,13 +244,13 @@ fn locks_are_limited() {
     node.acquire(1, 1, "a");
     node.acquire(1, 2, "b");
     node.acquire(1, 3, "c");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyLocks);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyLocks);
     node.apply_all();
     node.acquire(1, 4, "c");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyLocks);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyLocks);
     // An invalid request is refused as invalid first.
     node.acquire(1, 9, "");
-    assert_eq!(refusal(&node.said()), Refusal::Invalid);
+    assert_eq!(refusal(&node.said()), RefusalCode::Invalid);
     // Requests may wait for existing locks.
     node.acquire(2, 1, "a");
     node.request(1, 5, Operation::Release { acquire: 2 });
@@ -267,10 +267,10 @@ fn waiters_of_a_lock_are_limited() {
     // One request gets the lock, two wait. Requests on their way count like applied ones.
     (1..=3).for_each(|session| node.acquire(session, 1, "a"));
     node.acquire(4, 1, "a");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyWaiters);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyWaiters);
     node.apply_all();
     node.acquire(4, 2, "a");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyWaiters);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyWaiters);
     node.acquire(4, 3, "b");
     node.apply_all();
     node.request(1, 2, Operation::Release { acquire: 1 });
@@ -283,13 +283,13 @@ fn waiters_of_a_lock_are_limited() {
     let Operation::Acquire(one) = acquire("a") else { unreachable!() };
     node.request(4, 4, Operation::Acquire(Acquire { timeout_ms: Some(0), ..one }));
     node.apply();
-    assert_eq!(refusal(&node.said()), Refusal::NotAvailable);
+    assert_eq!(refusal(&node.said()), RefusalCode::NotAvailable);
     // With a limit of 0 waiters, a free lock is still granted.
     let mut node = Node::leader(ServerLimits { waiters: 0, ..ServerLimits::default() });
     node.opened(1, 8);
     node.acquire(1, 1, "a");
     node.acquire(1, 2, "a");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyWaiters);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyWaiters);
     node.apply();
     assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
 }
@@ -302,10 +302,10 @@ fn locks_of_a_session_are_limited() {
     node.acquire(1, 1, "a");
     node.acquire(1, 2, "b");
     node.acquire(1, 3, "c");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyHolds);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyHolds);
     node.apply_all();
     node.acquire(1, 4, "c");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyHolds);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyHolds);
     node.acquire(2, 1, "c");
     node.request(1, 5, Operation::Release { acquire: 2 });
     node.apply_all();
@@ -314,7 +314,7 @@ fn locks_of_a_session_are_limited() {
     node.apply();
     assert_eq!(node.state.claimed_by(SessionId(8)), 2);
     node.acquire(1, 7, "d");
-    assert_eq!(refusal(&node.said()), Refusal::TooManyHolds);
+    assert_eq!(refusal(&node.said()), RefusalCode::TooManyHolds);
 }
 
 #[test]

@@ -15,9 +15,10 @@ mod several;
 use std::collections::VecDeque;
 
 use baton_types::cluster_id::ClusterId;
-use baton_types::frames::{self, EndReason, Open, Refusal, Refused, Request, Secret, ToClient, ToServer};
+use baton_types::frames::{self, EndReason, Open, Request, Secret, ToClient, ToServer};
 use baton_types::limits::{SECRET_BYTES, ServerLimits};
 use baton_types::locks::{Acquire, Answer, Mode, Operation};
+use baton_types::refusal::{Refusal, RefusalCode};
 
 use super::*;
 use crate::state::locks::{Grants, LockName};
@@ -187,14 +188,14 @@ pub fn answer(stream: u64, number: u64, answer: impl Into<frames::Answer>) -> Ou
 }
 
 /// The refusal in the last output.
-pub fn refusal(said: &[Output]) -> Refusal {
+pub fn refusal(said: &[Output]) -> RefusalCode {
     match said {
         [
             ..,
             Output::Say {
-                said: ToClient::Answer { answer: frames::Answer::Refused(Refused { refusal, .. }), .. }, ..
+                said: ToClient::Answer { answer: frames::Answer::Refused(Refusal { code, .. }), .. }, ..
             },
-        ] => *refusal,
+        ] => *code,
         other => panic!("{other:?}"),
     }
 }

@@ -300,7 +300,7 @@ fn whoever_breaks_the_rules_of_a_stream_is_hung_up_on() {
     node.apply();
     node.said();
     tell(&mut node, 5, Part::Request(3));
-    assert_eq!(refusal(&node.said()), Refusal::Invalid);
+    assert_eq!(refusal(&node.said()), RefusalCode::Invalid);
     assert!(node.listens(5));
     tell(&mut node, 5, Part::Unknown);
     assert_eq!(node.said(), [protocol(5, "nonsense")]);

@@ -17,7 +17,7 @@ fn each_session_hears_its_own_answers() {
     let said = node.said();
     assert_eq!(said[0], answer(1, 1, Answer::Granted { fence: 1 }));
     assert_eq!(said[1], answer(2, 2, Answer::Cancelled(CancelOutcome::Removed)));
-    assert_eq!(refusal(&said[2..3]), Refusal::Cancelled);
+    assert_eq!(refusal(&said[2..3]), RefusalCode::Cancelled);
     assert_eq!(said[3..], [answer(1, 2, Answer::Released)]);
 }
 
@@ -26,9 +26,9 @@ fn what_makes_no_sense_is_refused_without_the_log() {
     let mut node = Node::new();
     node.opened(1, 9);
     node.acquire(1, 1, "");
-    assert_eq!(refusal(&node.said()), Refusal::Invalid);
+    assert_eq!(refusal(&node.said()), RefusalCode::Invalid);
     node.request(1, 2, Operation::Release { acquire: 2 });
-    assert_eq!(refusal(&node.said()), Refusal::Invalid);
+    assert_eq!(refusal(&node.said()), RefusalCode::Invalid);
     assert!(node.proposed.is_empty() && node.listens(1));
 }
 
@@ -42,7 +42,7 @@ fn a_request_whose_own_answer_was_seen_is_refused_without_the_log() {
         let why = format!(
             "request {number} says that the answers up to {seen} were seen; it can only say so of earlier requests"
         );
-        assert_eq!(node.said(), [answer(1, number, words::refuse(Refusal::Invalid, why))]);
+        assert_eq!(node.said(), [answer(1, number, words::refuse(RefusalCode::Invalid, why))]);
     }
     assert!(node.proposed.is_empty() && node.listens(1));
     node.acquire(1, 1, "a");
@@ -64,7 +64,7 @@ fn a_refused_deadlock_has_its_cycle_once() {
     node.apply_all();
     let wait = |owner, lock: &str| Wait { owner, label: "label 9".to_owned(), lock: lock.into() };
     let (message, cycle) = ("the request would wait for itself".to_owned(), vec![wait(2, "one"), wait(1, "two")]);
-    let refused = frames::Answer::Refused(Refused { refusal: Refusal::Deadlock, message, cycle });
+    let refused = frames::Answer::Refused(Refusal { code: RefusalCode::Deadlock, message, cycle });
     assert_eq!(node.said().pop(), Some(answer(1, 4, refused)));
 }
 
@@ -230,7 +230,7 @@ fn what_time_brings_about_is_proposed_once() {
     node.after(1);
     assert_eq!(node.proposed.len(), 1);
     node.apply();
-    assert_eq!(refusal(&node.said()), Refusal::TimedOut);
+    assert_eq!(refusal(&node.said()), RefusalCode::TimedOut);
     node.hears(2, ToServer::KeepAlive { number: 1 });
     node.after(TTL_MS - 50);
     node.apply();

@@ -20,7 +20,7 @@ fn leader(limits: ServerLimits) -> Node {
 }
 
 /// The refusal of the last request; none if it was proposed.
-fn refused(node: &mut Node) -> Option<Refusal> {
+fn refused(node: &mut Node) -> Option<RefusalCode> {
     let said = node.said();
     (!said.is_empty()).then(|| refusal(&said))
 }
@@ -29,17 +29,17 @@ fn refused(node: &mut Node) -> Option<Refusal> {
 fn every_new_lock_of_a_claim_counts() {
     let mut node = leader(ServerLimits { locks: 3, ..ServerLimits::default() });
     claim(&mut node, 1, 1, &["a", "b", "c", "d"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyLocks));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyLocks));
     claim(&mut node, 1, 2, &["a", "b"], None);
     // Those on their way count, each once.
     claim(&mut node, 2, 1, &["c", "d"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyLocks));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyLocks));
     claim(&mut node, 2, 2, &["a", "b", "c"], None);
     assert_eq!(refused(&mut node), None);
     node.apply_all();
     node.said();
     claim(&mut node, 3, 1, &["c", "d"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyLocks));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyLocks));
     claim(&mut node, 3, 2, &["c", "a"], None);
     node.apply_all();
     assert_eq!(node.state.counts().used, 3);
@@ -56,11 +56,11 @@ fn a_claim_needs_room_in_every_line() {
     assert_eq!((node.state.waiters_of("a"), node.state.waiters_of("b")), (1, 1));
     for (number, locks) in [(1, ["c", "a"]), (2, ["c", "b"])] {
         claim(&mut node, 3, number, &locks, None);
-        assert_eq!(refused(&mut node), Some(Refusal::TooManyWaiters), "{locks:?}");
+        assert_eq!(refused(&mut node), Some(RefusalCode::TooManyWaiters), "{locks:?}");
     }
     claim(&mut node, 3, 3, &["c", "a"], Some(0));
     node.apply_all();
-    assert_eq!(refused(&mut node), Some(Refusal::NotAvailable), "it does not wait");
+    assert_eq!(refused(&mut node), Some(RefusalCode::NotAvailable), "it does not wait");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_claim_on_its_way_may_wait_for_a_free_lock() {
     node.said();
     claim(&mut node, 2, 1, &["a", "b"], None);
     claim(&mut node, 3, 1, &["b"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyWaiters));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyWaiters));
     node.apply_all();
     assert_eq!(node.state.waiters_of("b"), 1);
     // Without waiters, free locks are granted together.
@@ -80,21 +80,21 @@ fn a_claim_on_its_way_may_wait_for_a_free_lock() {
     node.apply_all();
     assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
     claim(&mut node, 2, 1, &["c", "b"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyWaiters));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyWaiters));
 }
 
 #[test]
 fn every_lock_of_a_session_counts() {
     let mut node = leader(ServerLimits { holds: 3, ..ServerLimits::default() });
     claim(&mut node, 1, 1, &["a", "b", "c", "d"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyHolds));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyHolds));
     claim(&mut node, 1, 2, &["a", "b"], None);
     claim(&mut node, 1, 3, &["c", "d"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyHolds));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyHolds));
     node.apply_all();
     node.said();
     claim(&mut node, 1, 4, &["c", "d"], None);
-    assert_eq!(refused(&mut node), Some(Refusal::TooManyHolds));
+    assert_eq!(refused(&mut node), Some(RefusalCode::TooManyHolds));
     claim(&mut node, 1, 5, &["c"], None);
     claim(&mut node, 2, 1, &["d", "e"], None);
     node.apply_all();
