@@ -84,7 +84,7 @@ fn in_time(ttl_ms: u64, start: impl Fn(u64) -> Watched, is_ready: impl Fn(&mut W
             return watched;
         }
         assert!(time_ms < PATIENCE_MS, "not ready within {time_ms} ms");
-        watched.is_given_up();
+        watched.give_up();
         time_ms *= 2;
     }
 }
@@ -119,7 +119,7 @@ impl Watched {
     }
 
     /// Ends all processes.
-    fn is_given_up(mut self) {
+    fn give_up(mut self) {
         drop((self.orders, self.reports));
         // A test may have stopped the watchdog. It is not waited for yet, so nobody else has its number.
         send(self.watchdog.id(), Signal::SIGCONT);
