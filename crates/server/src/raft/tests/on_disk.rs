@@ -124,6 +124,9 @@ async fn a_damaged_old_entry_is_healed_from_its_copy_or_left_to_a_snapshot() {
         let found = reader.limited_get_log_entries(7, 60).await;
         if copy == 0 {
             assert_eq!(found.unwrap()[0], entries[7]);
+            let warning = warned.try_recv().unwrap();
+            let expected = format!("{name} is damaged at byte ");
+            assert!(warning.starts_with(&expected) && warning.contains("was read from its second copy"), "{warning}");
             continue;
         }
         assert_eq!(found.unwrap(), []);
