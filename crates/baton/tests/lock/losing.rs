@@ -210,7 +210,8 @@ fn all_of_it_is_paused_beyond_the_lease() {
     let line = running.output.line();
     let pids: Vec<u32> = line.split(' ').map(|pid| pid.parse().unwrap()).collect();
     let (watchdog, command, client) = (pids[0], pids[1], running.process.id());
-    for pid in [command, watchdog, client] {
+    // The client before the watchdog, because a client continues a watchdog that is stopped.
+    for pid in [command, client, watchdog] {
         send(pid, Signal::SIGSTOP);
         until("it is stopped", || state(pid) == Some('T'));
     }
