@@ -1,14 +1,18 @@
 //! `baton locks`: list the locks.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use baton_client::events::Kind;
 use baton_client::{Client, ListLocks};
 use baton_types::locks::Mode;
 use baton_types::name;
 use baton_types::views::{Holder, Lock};
 
 use crate::elsewhere::Unheld;
+use crate::events::{not_followed, tell};
 use crate::output::{Failure, Outcome, narrow_table, print, print_while_read, shown};
 use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age, typed_bytes};
 use crate::view::{Aged, ago, duration, lease, or_dash, place};
@@ -38,6 +42,9 @@ pub struct Args {
     /// Include the earlier holders of each lock; without this, `history` is empty
     #[arg(long, requires = "json")]
     history: bool,
+    /// Show the table again whenever it changes, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["json", "local"])]
+    watch: bool,
     #[command(flatten)]
     read: ReadArgs,
 }
@@ -46,11 +53,14 @@ pub fn run(args: &Args) -> Outcome {
     let prefix = typed_bytes("prefix", &args.prefix, args.escaped)?;
     block_on(async {
         let client = args.server.connect().await?;
+        if args.watch {
+            return watch(&client, &prefix, args.all).await;
+        }
         let local = args.read.local;
         let mut listing = client.locks().prefix(prefix).history(args.history).all(args.all).local(local);
         match args.json {
             true => print_array(&mut listing, local).await?,
-            false => print_table(&client, &mut listing, local).await?,
+            false => print(&table(&client, &mut listing, local).await?)?,
         }
         if local {
             tell_age(listing.age());
@@ -81,8 +91,40 @@ async fn print_array(listing: &mut ListLocks, local: bool) -> Result<(), Failure
     print(if separator == '[' { "[]\n" } else { "]\n" })
 }
 
-/// Prints all locks at the end, because the width of a column depends on all of them.
-async fn print_table(client: &Client, listing: &mut ListLocks, local: bool) -> Result<(), Failure> {
+/// At most so often the table is shown again.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
+
+/// Shows the table again after each change, on the same screen if it goes to a terminal. The feed says when; the table is
+/// listed anew, because the leases in it do not come from the feed.
+async fn watch(client: &Client, prefix: &[u8], all: bool) -> Result<(), Failure> {
+    let kinds = Kind::ALL.iter().copied().filter(|kind| !matches!(kind, Kind::Member | Kind::Leader));
+    let mut changes = client.changes().kinds(kinds).prefix(prefix).follow().await.map_err(not_followed)?;
+    let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    loop {
+        let mut listing = client.locks().prefix(prefix).all(all);
+        let table = table(client, &mut listing, false).await?;
+        if !print_while_read(&format!("{clear}{table}"))? {
+            return Ok(());
+        }
+        // At least one change, and all that come soon after it.
+        let Some(heard) = changes.next().await.map_err(not_followed)? else { return Ok(()) };
+        tell(&heard);
+        let pause = tokio::time::sleep(SHOW_EVERY);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                heard = changes.next() => match heard.map_err(not_followed)? {
+                    Some(heard) => tell(&heard),
+                    None => return Ok(()),
+                },
+            }
+        }
+    }
+}
+
+/// All locks at once, because the width of a column depends on all of them.
+async fn table(client: &Client, listing: &mut ListLocks, local: bool) -> Result<String, Failure> {
     let mut rows =
         vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
     // Asked once, and only if it matters.
@@ -99,7 +141,7 @@ async fn print_table(client: &Client, listing: &mut ListLocks, local: bool) -> R
         let shown = |lock: Lock| if local { lock.without_leases() } else { lock };
         locks.into_iter().for_each(|lock| rows.extend(to_rows(&shown(lock), unheld)));
     }
-    print(&narrow_table(&rows))
+    Ok(narrow_table(&rows))
 }
 
 fn closed_for(left_ms: u64) -> String {

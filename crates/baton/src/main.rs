@@ -10,6 +10,7 @@ mod crew;
 mod demo;
 mod durations;
 mod elsewhere;
+mod events;
 mod extent;
 mod group;
 mod lab;
@@ -64,6 +65,7 @@ enum Command {
     Lock(Box<lock::Args>),
     Locks(locks::Args),
     LockInfo(lock_info::Args),
+    Events(events::Args),
     Sessions(sessions::Args),
     Release(release::Args),
     Status(status::Args),
@@ -121,6 +123,7 @@ fn run() -> Outcome {
         Command::Lock(args) => lock::run(&args),
         Command::Locks(args) => locks::run(&args),
         Command::LockInfo(args) => lock_info::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Release(args) => release::run(&args),
         Command::Status(args) => status::run(&args),

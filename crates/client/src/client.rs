@@ -18,6 +18,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::acquire::Acquire;
 use crate::error::{CallError, CloseError, ConnectError, call_refused, check_name};
 use crate::failures::{Failure, Failures};
+use crate::feed::FollowChanges;
 use crate::handle::{SessionBuilder, SessionKey, close_session};
 use crate::listing::{Age, ListLocks, Local, join};
 use crate::one_cluster;
@@ -135,6 +136,16 @@ impl Client {
     /// Returns a builder for a listing of locks: with a prefix, with or without history, all at once or page by page.
     pub fn locks(&self) -> ListLocks {
         ListLocks::new(self.clone())
+    }
+
+    /// Returns a builder for the feed of changes: what happens from now on, or from an earlier position on.
+    pub fn changes(&self) -> FollowChanges {
+        FollowChanges::new(self.clone())
+    }
+
+    /// The address of the server that answers the calls.
+    pub(crate) fn current_server(&self) -> String {
+        self.servers.address(self.turn.load(Ordering::Relaxed))
     }
 
     /// Lists all locks with their history: held, waited for, closed, and free ones that the service still remembers.
@@ -357,7 +368,7 @@ impl Client {
         Ok(channel.insert(connected).clone())
     }
 
-    async fn forget_channel(&self) {
+    pub(crate) async fn forget_channel(&self) {
         *self.channel.lock().await = None;
         self.turn.fetch_add(1, Ordering::Relaxed);
     }

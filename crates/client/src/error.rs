@@ -60,12 +60,15 @@ pub enum CallRefusal {
     Unavailable,
     /// The server is older than this client and does not know the call.
     Unsupported,
+    /// The server has not applied yet what the call names. Another server may have, or the same one later.
+    NotYet,
     Other,
 }
 
 pub(crate) fn call_refused(status: &Status) -> CallError {
     let kind = match status.code() {
-        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound => CallRefusal::Invalid,
+        Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound => CallRefusal::Invalid,
+        Code::OutOfRange => CallRefusal::NotYet,
         Code::Unavailable | Code::ResourceExhausted | Code::Aborted => CallRefusal::Unavailable,
         Code::Unimplemented => CallRefusal::Unsupported,
         _ => CallRefusal::Other,

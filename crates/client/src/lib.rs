@@ -74,6 +74,8 @@ mod error;
 #[cfg(feature = "net")]
 mod failures;
 #[cfg(feature = "net")]
+mod feed;
+#[cfg(feature = "net")]
 mod guard;
 #[cfg(feature = "net")]
 mod handle;
@@ -98,7 +100,7 @@ mod servers;
 pub use acquire::Acquire;
 pub use baton_types::cluster_id::{ClusterId, NotAnId};
 pub use baton_types::frames::{Hopeless, Refusal};
-pub use baton_types::{name, views};
+pub use baton_types::{events, name, views};
 #[cfg(feature = "net")]
 pub use client::Client;
 #[cfg(feature = "net")]
@@ -108,6 +110,8 @@ pub use error::{
     AcquireError, CallError, CallRefusal, CloseError, ConnectError, InvalidName, NoRandomness, OpenError, ReleaseError,
     address_hint,
 };
+#[cfg(feature = "net")]
+pub use feed::{Changes, FollowChanges, Heard};
 #[cfg(feature = "net")]
 pub use guard::Guard;
 #[cfg(feature = "net")]

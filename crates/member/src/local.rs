@@ -91,7 +91,7 @@ impl Local {
         let mut changed = BTreeSet::new();
         for change in &outcome.changes {
             match &change.what {
-                What::Session { .. } => {}
+                What::Session { .. } | What::Member { .. } | What::Leader { .. } => {}
                 What::Locks(locks::What::Claim { before, after }) => {
                     let claims = before.iter().chain(after);
                     changed.extend(claims.flat_map(|claim| &claim.wants).map(|want| &want.lock));

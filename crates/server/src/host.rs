@@ -1,6 +1,7 @@
 //! The shell of the front end: it owns the replica, the clocks, and the channels to the clients. It makes no decisions.
 
 mod calls;
+mod feed;
 mod reports;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::replica::{Leadership, Replica};
 use crate::state::{Caller, Command, Entry, State};
 use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
 pub use calls::{Aged, CallError, Reading};
+pub use feed::{FeedReader, WatchError};
 pub use reports::Reports;
 pub use waiting::Heard;
 use waiting::Waiting;
@@ -79,6 +81,8 @@ struct Shell<R> {
     why_no_leader: tokio::sync::Mutex<Option<(Instant, String)>>,
     /// What is wrong with the address that this node advertises to clients, as a sentence.
     address_remark: Mutex<Option<String>>,
+    /// The readers of the feed. Lock order: these, then the state.
+    feeds: feed::Feeds,
     ids: AtomicU64,
 }
 
@@ -281,6 +285,7 @@ impl<R: Replica> Host<R> {
             accepts: watch::Sender::new(false),
             why_no_leader: tokio::sync::Mutex::default(),
             address_remark: Mutex::default(),
+            feeds: feed::Feeds::default(),
             ids: AtomicU64::new(1),
         });
         let replica = open(Reports::new(&shell)).await?;
@@ -343,6 +348,7 @@ impl<R: Replica> Host<R> {
             () = self.follow_leadership() => Ended::Stopped,
             () = self.keep_time() => Ended::Stopped,
             why = self.watch_replica() => Ended::Failed(why),
+            () = self.feed_readers() => Ended::Stopped,
         }
     }
 
@@ -357,6 +363,7 @@ impl<R: Replica> Host<R> {
     /// when a node leads again.
     pub fn stop(&self) {
         self.shell.step(|frontend, _| frontend.stop());
+        self.shell.feeds.stop();
     }
 
     /// Stops the replica. Returns a sentence if it could no longer serve.

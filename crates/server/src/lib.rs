@@ -13,5 +13,5 @@ pub mod raft;
 pub mod replica;
 pub mod server;
 
-use baton_state::{frontend, listing, state};
+use baton_state::{frontend, listing, readers, state};
 use baton_store as store;

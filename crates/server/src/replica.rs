@@ -1,14 +1,42 @@
 //! The small interface between the [host](crate::host) and whatever applies its entries to a state: the log of
 //! [Raft](crate::raft), or a member of a peer group.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{Notify, watch};
 
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Leader;
 use baton_types::views::{Cluster, Group};
 
 pub use crate::frontend::Leadership;
+use crate::state::feed::Feed;
 use crate::state::{Entry, State};
+
+/// Says that the feed of a replica has new changes. It costs nothing while nobody wants to know.
+#[derive(Debug, Default)]
+pub struct Signal {
+    is_wanted: AtomicBool,
+    given: Notify,
+}
+
+impl Signal {
+    pub fn give(&self) {
+        if self.is_wanted.load(Ordering::Relaxed) {
+            self.given.notify_one();
+        }
+    }
+
+    pub fn want(&self, is_wanted: bool) {
+        self.is_wanted.store(is_wanted, Ordering::Relaxed);
+    }
+
+    /// Returns when there are new changes since the last call. Only one task may wait here.
+    pub async fn given(&self) {
+        self.given.notified().await;
+    }
+}
 
 /// A replica of the state. It applies entries in order, and reports them to its host through
 /// [`Reports`](crate::host::Reports).
@@ -26,6 +54,16 @@ pub trait Replica: Send + Sync + 'static {
 
     /// Shows the current state to `look`. No entry is applied meanwhile, so `look` must be short.
     fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T;
+
+    /// The newest changes, and the index of the last entry in them. None for a replica that keeps no changes.
+    fn feed(&self) -> Option<(Feed, u64)> {
+        None
+    }
+
+    /// Given after each entry with changes, and after a snapshot of another node.
+    fn changed(&self) -> Option<Arc<Signal>> {
+        None
+    }
 
     /// The current leadership, and every change of it. The sender is dropped when the replica has stopped.
     fn leadership(&self) -> watch::Receiver<Leadership>;

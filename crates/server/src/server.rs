@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_api::v1::feed_server::FeedServer;
 use baton_api::v1::locks_server::LocksServer;
 use baton_api::v1::members_server::MembersServer;
 use baton_api::v1::proofs_server::ProofsServer;
@@ -22,8 +23,8 @@ use tonic_health::server::HealthReporter;
 use tracing::warn;
 
 use crate::grpc::{
-    BoundFrames, CARRIED_MAX, Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, GrpcProofs, REQUEST_TIME_MAX,
-    ReadRequests, accept, watch_own_address,
+    BoundFrames, CARRIED_MAX, Carrier, Carry, CountCalls, GrpcFeed, GrpcLocks, GrpcMembers, GrpcProofs,
+    REQUEST_TIME_MAX, ReadRequests, accept, watch_own_address,
 };
 use crate::host::{Ended, Host};
 use crate::raft::{Anew, Node, Timing, Wishes};
@@ -204,6 +205,7 @@ impl<R: Replica> Server<R> {
             .layer(BoundFrames)
             .add_service(health_service)
             .add_service(LocksServer::new(GrpcLocks::new(host.clone())))
+            .add_service(FeedServer::new(GrpcFeed::new(host.clone())))
             .add_service(MembersServer::new(GrpcMembers::new(host.clone())))
             .add_service(ProofsServer::new(GrpcProofs::new(host.clone())))
             .serve_with_incoming_shutdown(

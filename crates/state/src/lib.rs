@@ -4,4 +4,5 @@
 pub mod frontend;
 pub mod leases;
 pub mod listing;
+pub mod readers;
 pub mod state;

@@ -133,7 +133,7 @@ mod tests {
         disk.put(FILE, encode(1).into_bytes());
         let why = read(&disk, &names).unwrap_err().to_string();
         let this = env!("CARGO_PKG_VERSION");
-        assert_eq!(why, format!("it has data format 1; this is baton {this}, which reads formats 2 to 3"));
+        assert_eq!(why, format!("it has data format 1; this is baton {this}, which reads formats 2 to 4"));
 
         disk.put(FILE, encode(VERSION + 1).into_bytes());
         for (writer, by, with) in [
@@ -145,7 +145,7 @@ mod tests {
             assert_eq!(
                 read(&disk, &names).unwrap_err().to_string(),
                 format!(
-                    "it has data format 4, written by {by}; this is baton {this}, which reads formats 2 to 3: start it with \
+                    "it has data format 5, written by {by}; this is baton {this}, which reads formats 2 to 4: start it with \
                      {with} or a newer version, or restore a backup that this version wrote"
                 )
             );

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The current version of segments, of snapshots and of the folder as a whole.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The oldest version that is read.
 pub const OLDEST_READ: u32 = 2;

@@ -2,6 +2,7 @@
 //!
 //! - [`cluster_id`]: the id of a cluster.
 //! - [`durations`]: durations as text.
+//! - [`events`]: the feed of changes.
 //! - [`frames`]: the frames on the stream of a session.
 //! - [`views`]: what the service shows to people.
 //! - [`limits`]: every limit and default.
@@ -15,6 +16,7 @@ pub mod cluster_id;
 #[cfg(feature = "test-module")]
 pub mod counter;
 pub mod durations;
+pub mod events;
 pub mod frames;
 mod json;
 pub mod limits;

@@ -1,6 +1,7 @@
 //! Clusters of real processes, and the commands for them.
 
 mod bad_input;
+mod feed;
 mod identity;
 mod local;
 mod majority;

@@ -45,20 +45,20 @@ fn a_server_starts_on_a_folder_of_an_older_version_and_keeps_it() {
     server.kill_and_restart();
     assert_eq!(held(&server), holders);
     assert_eq!(json(&server, &["status"])["term"], json!(before["term"].as_u64().unwrap() + 1));
-    assert!(fs::read_to_string(server.data().join("FORMAT")).unwrap().starts_with("baton data format 3 "));
+    assert!(fs::read_to_string(server.data().join("FORMAT")).unwrap().starts_with("baton data format 4 "));
 }
 
 #[test]
 fn a_folder_of_a_newer_version_is_refused_with_what_to_do() {
     let mut server = Server::start();
     server.kill();
-    let says = "baton data format 4";
+    let says = "baton data format 5";
     fs::write(server.data().join("FORMAT"), format!("{says} {:08x}\n", crc32c::crc32c(says.as_bytes()))).unwrap();
     fs::write(server.data().join("WRITER"), "baton 9.8.7\n").unwrap();
     let output = refused(server.data());
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
-    for part in ["data format 4", "baton 9.8.7", concat!("baton ", env!("CARGO_PKG_VERSION"))] {
+    for part in ["data format 5", "baton 9.8.7", concat!("baton ", env!("CARGO_PKG_VERSION"))] {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert!(!error.contains("damaged") && error.lines().count() == 1, "{error}");

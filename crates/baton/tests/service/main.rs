@@ -4,6 +4,7 @@
 mod backups;
 mod bad_input;
 mod commands;
+mod feed;
 mod folders;
 mod health;
 mod kills;

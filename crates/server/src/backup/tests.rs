@@ -88,7 +88,7 @@ fn a_backup_of_a_newer_version_is_refused_as_such() {
     let chunk = [crate::format::VERSION + 1, 0, 0];
     let body = [ABOUT.head(), sealed(chunk.to_vec())].concat();
     let end = [0_u32.to_le_bytes(), crc32c(&body).to_le_bytes()].concat();
-    assert!(refusal(&[body, end].concat()).starts_with("a newer version wrote it (data format 4), and this is"));
+    assert!(refusal(&[body, end].concat()).starts_with("a newer version wrote it (data format 5), and this is"));
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! `since` function return the new version.
 //!
 //! To change what is there: raise [`VERSION`] and [`crate::store::VERSION`]; freeze a copy of the old types in a folder
-//! `v3`; add a function that converts them to the new types; call it from [`record::Record::read`] and
+//! `v4`; add a function that converts them to the new types; call it from [`record::Record::read`] and
 //! [`snapshot`] for that version; and keep a data folder of the old version under `tests/kept`. If old records are
 //! converted only at the start, call it from [`FromOlder`] and raise [`OLDEST_READ`]: then a cluster cannot be upgraded node
 //! by node.
@@ -27,7 +27,7 @@ use crate::state::Command;
 use crate::store::{Unreadable, Upgrade};
 
 /// The newest version of records and snapshots, which is the data format of the folder.
-pub(crate) const VERSION: u8 = 3;
+pub(crate) const VERSION: u8 = 4;
 
 /// The oldest version of records and chunks that this build reads as they are, from its log and from other nodes.
 /// Folders of older versions are converted at the start, by [`FromOlder`].

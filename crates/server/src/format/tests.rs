@@ -10,9 +10,12 @@ use super::record::{LogId, Membership, NodeRecord, Payload, Record, Vote};
 use super::snapshot::{self, SnapshotMeta};
 use super::*;
 use crate::state::cluster::{self, Secret};
+use crate::state::feed::{Leader, Member};
 use crate::state::locks::{self, Acquire, CancelOutcome, Claim, Delay, LockName, Mode, Past, WaitFor, Want};
 use crate::state::sessions::{self, Kept, Open, SessionRecord};
-use crate::state::{self, Answer, Caller, Command, Entry, Operation, OwnerId, Principal, Request, SessionId, State};
+use crate::state::{
+    self, Answer, Caller, Command, Entry, Operation, Outcome, OwnerId, Principal, Request, SessionId, State,
+};
 
 /// If this fails, the format has changed: bytes that are on disks now could not be read any more. Do not update the
 /// expected bytes. Undo the change, or raise `VERSION` and keep the old types, as the module documentation of `format`
@@ -64,12 +67,19 @@ fn what_is_written_has_the_version_of_its_newest_part() {
     };
     let version = |commands| Payload::since(&Payload::Commands(Entry { now_ms: 1000, commands }).encode(), opens);
     let set = || Command::from(cluster::Command::SetMaxTtl { max_ttl_ms: 5000 });
+    let leads = || Command::from(cluster::Command::Leads(Leader { node: 7, name: "a".into(), term: 3 }));
     assert_eq!(version(vec![lead(), lead()]), OLDEST_READ);
-    assert_eq!(version(vec![lead(), set()]), VERSION);
+    assert_eq!(version(vec![lead(), set()]), 3);
+    assert_eq!(version(vec![lead(), leads()]), VERSION);
     assert_eq!(version(vec![lead(), open(), set()]), next);
     assert_eq!(Payload::since(&Payload::Membership(membership()).encode(), opens), OLDEST_READ);
-    for (commands, since) in [(vec![lead()], 2), (vec![lead(), lead()], 2), (vec![set()], 3), (vec![lead(), set()], 3)]
-    {
+    for (commands, since) in [
+        (vec![lead()], 2),
+        (vec![lead(), lead()], 2),
+        (vec![set()], 3),
+        (vec![lead(), set()], 3),
+        (vec![leads(), lead()], 4),
+    ] {
         let payload = Payload::Commands(Entry { now_ms: u64::MAX, commands }).encode();
         assert_eq!(framed(Record::Entry { id: id(1, 1), payload: &payload })[0], since);
     }
@@ -173,6 +183,7 @@ fn commands_are_pinned() {
             ("fences", bytes(&Command::from(cluster::Command::RaiseFences { from: 300 }))),
             ("waited", bytes(&Command::from(cluster::Command::Waited { from_ms: 5000, to_ms: 4000 }))),
             ("anew", bytes(&Command::from(anew))),
+            ("leads", bytes(&Command::from(cluster::Command::Leads(Leader { node: 300, name: "a".into(), term: 3 })))),
         ],
         &expect![[r#"
             lead: 000003
@@ -190,6 +201,7 @@ fn commands_are_pinned() {
             fences: 0302ac02
             waited: 03038827a01f
             anew: 03040707070707070707070707070707070707070707070707070707070707070707ac02018827
+            leads: 0305ac02016103
         "#]],
     );
 }
@@ -304,19 +316,88 @@ fn pieces_of_the_state_are_pinned() {
     );
 }
 
+/// A state with a change of every kind in its feed.
+fn followed() -> State {
+    let (session, lock) = (SessionId(300), LockName::from("l"));
+    let open = |session| Open {
+        session,
+        ttl_ms: 1000,
+        label: "label".into(),
+        host: "host".into(),
+        pid: 7,
+        resume: false,
+        secret_hash: None,
+        caller: caller(),
+    };
+    let acquire = |session, number| {
+        let wants = [Want { lock: lock.clone(), mode: Mode::Exclusive }].into_iter().collect();
+        let acquire = Acquire { wants, owner: OwnerId(1), parent: None, timeout_ms: None, lock_delay_ms: 10 };
+        let operation = Operation::Locks(locks::Operation::Acquire(acquire));
+        Command::Request(Request { session, number, seen: 0, missing: Vec::new(), caller: caller(), operation })
+    };
+    let leads = |term| Command::from(cluster::Command::Leads(Leader { node: 7, name: "a".into(), term }));
+    let force = |now| Command::from(locks::Command::Force { lock: lock.clone(), now, caller: caller() });
+    let commands = [
+        leads(1),
+        sessions::Command::Lead { term: 1 }.into(),
+        sessions::Command::Open(open(session)).into(),
+        sessions::Command::Open(open(SessionId(301))).into(),
+        acquire(session, 1),
+        acquire(SessionId(301), 1),
+        force(false),
+        force(true),
+        sessions::Command::Expire { session: SessionId(301), term: 1 }.into(),
+        leads(2),
+    ];
+    let (mut state, mut outcome) = (State::default(), Outcome::default());
+    for (at, command) in commands.iter().enumerate() {
+        state.apply(at as u64 + 1, 1000, command, &mut outcome);
+        let member =
+            Member { name: "a".into(), peer_address: "p:1".into(), client_address: "c:2".into(), is_voter: at > 0 };
+        state.members_are(at as u64 + 1, BTreeMap::from([(7, member)]), &mut outcome);
+        outcome = Outcome::default();
+    }
+    state
+}
+
+#[test]
+fn the_records_of_the_feed_are_pinned() {
+    let state = followed();
+    let of_feed: Vec<_> = state.records().filter(|record| matches!(record, state::Record::Feed(_))).collect();
+    assert!(of_feed.iter().all(|record| record.format() == 4));
+    pinned(
+        of_feed.iter().map(|record| ("record", bytes(record))).collect(),
+        &expect![[r#"
+        record: 040001000107016102010107016103703a3103633a3201
+        record: 04020100e8070000050007016101
+        record: 04020200e8070000040701016103703a3103633a320001016103703a3103633a3201
+        record: 0401ac02056c6162656c04686f73740701026d6501007f00000150
+        record: 04020300e80700010000ac02e807
+        record: 0401ad02056c6162656c04686f73740701026d6501007f00000150
+        record: 04020400e80700010100ad02e807
+        record: 04020500e807010201000200010102ac0201010001016c00000ae80701010000
+        record: 04020700e807000100020100ac0201010102ac0201010001016c00000ae807010101010601026d6501007f00000150
+        record: 04020800e80701030100020100ac020100010601026d6501007f00000150
+        record: 04020900e80700010101ad02e80701040000
+        record: 04020a00e807000005010701610107016102
+    "#]],
+    );
+    assert_eq!(snapshot::restore(&snapshot::chunks(&state).collect::<Vec<_>>()).unwrap(), state);
+}
+
 #[test]
 fn a_newer_record_is_told_apart_from_one_that_makes_no_sense() {
     let mut frame = framed(Record::Vote(Vote { term: 3, node: 7, committed: true }));
     let sound = frame.len();
     Record::Committed(id(3, 300)).encode_to(&mut frame);
-    let newer = |frame: &[u8]| matches!(Record::read(frame), Err(Unreadable::Newer { version: 4 }));
+    let newer = |frame: &[u8]| matches!(Record::read(frame), Err(Unreadable::Newer { version: 5 }));
     let malformed = |frame: &[u8]| matches!(Record::read(frame), Err(Unreadable::Malformed(_)));
 
     let (_, rest) = Record::read(&frame).unwrap();
     assert_eq!(rest, &frame[sound..]);
     assert!(Record::read(rest).is_ok());
     // The body of a newer version is not decoded.
-    assert!(newer(&[4, 2, 0xff, 0xff]));
+    assert!(newer(&[5, 2, 0xff, 0xff]));
     assert!(malformed(&[1, 2, 0xff, 0xff]) && malformed(&[0, 0]) && malformed(&[]));
     // Cut short, with a body of something else, or with bytes after its body.
     assert!((1..sound).all(|length| malformed(&frame[..length])));
@@ -329,12 +410,12 @@ fn a_newer_snapshot_is_told_apart_from_one_that_makes_no_sense() {
     let mut meta = SnapshotMeta::default().encode();
     meta.push(0);
     assert!(matches!(SnapshotMeta::decode(&meta), Err(Unreadable::Malformed(_))));
-    assert!(matches!(SnapshotMeta::decode(&[4, 0xff]), Err(Unreadable::Newer { version: 4 })));
+    assert!(matches!(SnapshotMeta::decode(&[5, 0xff]), Err(Unreadable::Newer { version: 5 })));
     assert!(matches!(SnapshotMeta::decode(&[]), Err(Unreadable::Malformed(_))));
     let mut chunks: Vec<Vec<u8>> = snapshot::chunks(&State::default()).collect();
     assert_eq!(snapshot::restore(&chunks).unwrap(), State::default());
-    chunks.push(vec![4, 0xff]);
-    assert!(matches!(snapshot::restore(&chunks), Err(Unreadable::Newer { version: 4 })));
+    chunks.push(vec![5, 0xff]);
+    assert!(matches!(snapshot::restore(&chunks), Err(Unreadable::Newer { version: 5 })));
     chunks[1] = vec![VERSION, 0xff];
     assert!(matches!(snapshot::restore(&chunks), Err(Unreadable::Malformed(_))));
 }

@@ -52,6 +52,13 @@ pub struct Group {
 }
 
 impl Group {
+    /// The name of this node.
+    pub fn own_name(&self) -> String {
+        let metrics = self.metrics();
+        let known = metrics.membership_config.get_node(&self.id()).map(|record| record.name.clone());
+        known.unwrap_or_else(|| self.peers.record().name)
+    }
+
     pub fn id(&self) -> u64 {
         self.peers.identity().node
     }

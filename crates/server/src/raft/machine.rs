@@ -2,6 +2,7 @@
 //! snapshot.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -17,6 +18,9 @@ use super::log_store::{Fatal, Warn};
 use super::snapshot::{Builder, Chunks, Kept};
 use super::types::{Applied, LogEntry, LogId, Membership, Payload, Snapshot, SnapshotMeta, TypeConfig};
 use crate::format;
+use crate::format::record::NodeRecord;
+use crate::replica::Signal;
+use crate::state::feed::Member;
 use crate::state::{Command, Entry, Outcome, State, cluster};
 use crate::store::Unreadable;
 
@@ -36,6 +40,18 @@ impl Replica {
         Replica { state, applied: meta.last_log_id, membership: meta.last_membership }
     }
 
+    /// Tells the state the membership, for the feed.
+    fn tell_members(&mut self, index: u64, outcome: &mut Outcome) {
+        let voters: BTreeSet<u64> = self.membership.voter_ids().collect();
+        let member = |(node, record): (&u64, &NodeRecord)| {
+            let NodeRecord { name, peer_address, client_address } = record.clone();
+            let (name, peer_address, client_address) = (name.into(), peer_address.into(), client_address.into());
+            (*node, Member { name, peer_address, client_address, is_voter: voters.contains(node) })
+        };
+        let members = self.membership.nodes().map(member).collect();
+        self.state.members_are(index, members, outcome);
+    }
+
     fn meta(&self) -> SnapshotMeta {
         SnapshotMeta { last_log_id: self.applied, last_membership: self.membership.clone() }
     }
@@ -43,16 +59,19 @@ impl Replica {
 
 /// The replica. Only the state machine writes; other threads read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shared(Arc<RwLock<Replica>>);
+pub(super) struct Shared {
+    replica: Arc<RwLock<Replica>>,
+    pub changed: Arc<Signal>,
+}
 
 impl Shared {
     // A poisoned lock is harmless: `apply_entry` catches a panic during a write and then applies nothing more.
     pub fn read(&self) -> RwLockReadGuard<'_, Replica> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.replica.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Replica> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.replica.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,7 +101,7 @@ impl Machine {
         alive: mpsc::Sender<()>,
     ) -> (Machine, Shared) {
         let replica = found.map(|(meta, state)| Replica::new(meta, state)).unwrap_or_default();
-        let shared = Shared(Arc::new(RwLock::new(replica)));
+        let shared = Shared { replica: Arc::new(RwLock::new(replica)), changed: Arc::default() };
         let machine = Machine {
             shared: shared.clone(),
             kept,
@@ -127,11 +146,15 @@ impl Machine {
             let mut outcome = Outcome::default();
             if let Payload::Membership(membership) = &entry.payload {
                 replica.membership = Membership::new(Some(id), membership.clone());
+                replica.tell_members(id.index, &mut outcome);
             }
             if let Some(entry) = &commands {
                 for command in &entry.commands {
                     tell_max_ttl(&replica.state, command, id);
                     apply(&mut replica.state, id.index, entry.now_ms, command, &mut outcome);
+                }
+                if replica.state.feed().is_on() && replica.state.feed().members().is_none() {
+                    replica.tell_members(id.index, &mut outcome);
                 }
             }
             replica.applied = Some(id);
@@ -139,6 +162,9 @@ impl Machine {
             if let Some(entry) = &commands {
                 let replica = RwLockWriteGuard::downgrade(replica);
                 (self.on_apply)(entry, &applied, &replica.state);
+            }
+            if !applied.outcome.changes.is_empty() {
+                self.shared.changed.give();
             }
             applied
         }));
@@ -224,6 +250,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
             ));
         })?;
         *self.shared.write() = Replica::new(meta.clone(), state);
+        self.shared.changed.give();
         Ok(())
     }
 

@@ -37,7 +37,8 @@ use super::{copies, leadership, records, space};
 use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
 use crate::limiter::Limiter;
-use crate::replica::{Leadership, Role, Status};
+use crate::replica::{Leadership, Role, Signal, Status};
+use crate::state::feed::{Feed, Leader};
 use crate::state::{Command, Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store, adopt, refuse_unfinished};
 
@@ -243,6 +244,12 @@ impl Node {
         })
     }
 
+    /// The entry of a `Lead`, with what the node says before it.
+    fn with_leads(&self, term: u64, entry: Entry) -> Entry {
+        let leader = Leader { node: self.id(), name: self.group.own_name().into(), term };
+        self.governing.before_lead(entry, leader, self.format())
+    }
+
     /// Submits an entry to the log of this term, without waiting. Entries are in the log in the order of these calls,
     /// which must not overlap. [`Options::on_apply`] is called when the entry is applied. [`Options::on_lost`] is
     /// called if the entry may never be applied.
@@ -250,7 +257,7 @@ impl Node {
     /// The caller must keep an entry far below 1 MiB. The limits on client requests ensure that.
     pub fn submit(&self, term: u64, entry: Entry) {
         let is_lead = entry.commands.iter().any(Command::is_lead);
-        let entry = if is_lead { self.governing.before_lead(entry, || self.format()) } else { entry };
+        let entry = if is_lead { self.with_leads(term, entry) } else { entry };
         if self.needs_newer(&entry) {
             let lost = self.on_lost.clone();
             // The caller holds locks that `on_lost` may need.
@@ -299,6 +306,17 @@ impl Node {
     /// cheap (shared structure) and blocks no other thread.
     pub fn state(&self) -> State {
         self.shared.read().state.clone()
+    }
+
+    /// The newest changes, and the index of the last applied entry.
+    pub(super) fn feed_at(&self) -> (Feed, u64) {
+        let replica = self.shared.read();
+        (replica.state.feed().clone(), replica.applied.map_or(0, |applied| applied.index))
+    }
+
+    /// Given when there are new changes.
+    pub(super) fn changed(&self) -> Arc<Signal> {
+        self.shared.changed.clone()
     }
 
     /// The current state of this node, and the last entry in it.

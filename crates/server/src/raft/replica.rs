@@ -1,5 +1,7 @@
 //! A node of Raft as a replica, for the host.
 
+use std::sync::Arc;
+
 use baton_types::cluster_id::ClusterId;
 use baton_types::frames::Leader;
 use baton_types::views::Cluster;
@@ -8,7 +10,8 @@ use tokio::sync::watch;
 use super::errors::MemberError;
 use super::node::Node;
 use crate::format::record::NodeRecord;
-use crate::replica::{ChangeError, Leadership, MemberChange, Replica, Status};
+use crate::replica::{ChangeError, Leadership, MemberChange, Replica, Signal, Status};
+use crate::state::feed::Feed;
 use crate::state::{Entry, State};
 
 impl Node {
@@ -96,15 +99,21 @@ impl Replica for Node {
         Some((state, applied.leader_id.term, applied.index))
     }
 
+    fn feed(&self) -> Option<(Feed, u64)> {
+        Some(self.feed_at())
+    }
+
+    fn changed(&self) -> Option<Arc<Signal>> {
+        Some(self.changed())
+    }
+
     fn cluster_id(&self) -> ClusterId {
         // The store refuses the id 0.
         ClusterId::new(self.cluster()).unwrap_or(ClusterId::MIN)
     }
 
     fn name(&self) -> String {
-        let metrics = self.group.metrics();
-        let known = metrics.membership_config.get_node(&self.id()).map(|record| record.name.clone());
-        known.unwrap_or_else(|| self.group.peers.record().name)
+        self.group.own_name()
     }
 
     fn name_among_others(&self) -> String {

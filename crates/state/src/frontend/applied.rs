@@ -99,10 +99,10 @@ impl Frontend {
     }
 
     fn note(&mut self, what: &What, outcome: &Outcome) {
-        if let What::Session { id, before: Some(before), after: None } = what
+        if let What::Session { id, before: Some(before), after: None, .. } = what
             && outcome.effects.contains(&Effect::Ended { session: *id, reason: EndReason::Expired })
         {
-            let (session, label, host) = (*id, before.label.to_string(), before.host.to_string());
+            let (session, label, host) = (*id, before.who.label.to_string(), before.who.host.to_string());
             self.out.push_back(Output::Note(Note::Expired { session, label, host }));
         }
     }

@@ -63,9 +63,9 @@ impl Moment<'_> {
     pub fn session(&self, SessionView { id, session, .. }: SessionView<'_>) -> Session {
         Session {
             id: id.0,
-            label: session.label.to_string(),
-            host: session.host.to_string(),
-            pid: session.pid,
+            label: session.who.label.to_string(),
+            host: session.who.host.to_string(),
+            pid: session.who.pid,
             ttl_ms: session.ttl_ms,
             expires_in_ms: Some((self.expires_in_ms)(id)),
             holds: Vec::new(),

@@ -72,7 +72,7 @@ impl Counter {
     fn set(&mut self, turn: &mut Turn<'_>, after: u64) -> u64 {
         let before = std::mem::replace(&mut self.value, after);
         if before != after {
-            turn.change(None, super::What::Counter(What { before, after }));
+            turn.change_alone(super::What::Counter(What { before, after }), None);
         }
         before
     }

@@ -6,6 +6,7 @@
 //! which has words, limits, records and views of its own:
 //!
 //! - `locks`: claims, queues, fences.
+//! - `feed`: the newest changes of all modules.
 //!
 //! **Architecture invariant: what applies commands, keeps records and runs timers names no module**; the list of modules does
 //! (`baton_types::modules!`). What reads the state for people is a part of the module.
@@ -30,6 +31,7 @@ mod change;
 pub mod cluster;
 #[cfg(feature = "test-module")]
 pub mod counter;
+pub mod feed;
 mod ids;
 mod limits;
 pub mod locks;
@@ -41,7 +43,9 @@ mod turn;
 mod views;
 mod words;
 
-pub use change::{Change, Outcome};
+use std::collections::BTreeMap;
+
+pub use change::{Cause, Change, Held, Outcome};
 pub use ids::{OwnerId, RequestNumber, SessionId};
 pub use locks::{HolderView, LockView, Standing, WaiterView};
 pub use modules::{Answer, Command, Effect, Operation, Record, Timer, What};
@@ -49,6 +53,7 @@ pub use views::{Counts, PendingTimers, SessionView};
 pub use words::{Caller, Entry, Principal, Request};
 
 use cluster::{Cluster, Consequence};
+use feed::{Feed, Member};
 use locks::Grants;
 use module::Beside;
 use modules::Modules;
@@ -70,13 +75,20 @@ pub struct State {
     revision: u64,
     sessions: Sessions,
     cluster: Cluster,
+    feed: Feed,
     modules: Modules,
 }
 
 impl Default for State {
     fn default() -> Self {
-        let (sessions, cluster, modules) = (Sessions::default(), Cluster::default(), Modules::default());
-        State { now_ms: 0, revision: FIRST_REVISION, sessions, cluster, modules }
+        State {
+            now_ms: 0,
+            revision: FIRST_REVISION,
+            sessions: Sessions::default(),
+            cluster: Cluster::default(),
+            feed: Feed::default(),
+            modules: Modules::default(),
+        }
     }
 }
 
@@ -90,8 +102,13 @@ impl State {
     /// Like [`State::apply`]. `grants` says who grants the locks; it is the same for all commands of a state.
     pub fn apply_by(&mut self, grants: Grants, index: u64, now_ms: u64, command: &Command, outcome: &mut Outcome) {
         self.now_ms = self.now_ms.max(now_ms);
-        let State { now_ms, revision, sessions, cluster, modules } = self;
-        let mut turn = Turn { index, now_ms: *now_ms, grants, revision, raised: false, sessions, outcome };
+        let first = outcome.changes.len();
+        if let Command::Cluster(cluster::Command::Leads(leader)) = command {
+            self.feed.leads(index, leader, outcome);
+        }
+        let State { now_ms, revision, sessions, cluster, feed, modules } = self;
+        let (is_kept, now_ms) = (feed.is_on(), *now_ms);
+        let mut turn = Turn { index, now_ms, grants, is_kept, revision, raised: false, sessions, outcome };
         match command {
             Command::Sessions(sessions::Command::Lead { term }) => turn.sessions.lead(*term),
             Command::Sessions(sessions::Command::Open(open)) => {
@@ -105,15 +122,36 @@ impl State {
                 }
             }
             Command::Request(request) => apply_request(&mut turn, modules, request),
-            Command::Cluster(command) => apply_to_cluster(&mut turn, modules, cluster, command),
+            Command::Cluster(command) => {
+                if let cluster::Command::BeginAnew { .. } = command {
+                    // The positions of before are of another cluster.
+                    *feed = Feed::default();
+                }
+                apply_to_cluster(&mut turn, modules, cluster, command);
+            }
             of_module => modules.apply(&mut turn, of_module),
         }
+        feed.keep(now_ms, &outcome.changes[first..]);
     }
 
-    /// The same state without the secret of the cluster, for a copy that leaves the cluster.
+    /// The entry at `index` has this membership. The caller also gives the membership after the entry that begins the
+    /// feed.
+    pub fn members_are(&mut self, index: u64, members: BTreeMap<u64, Member>, outcome: &mut Outcome) {
+        let first = outcome.changes.len();
+        self.feed.members_are(index, members, outcome);
+        self.feed.keep(self.now_ms, &outcome.changes[first..]);
+    }
+
+    /// The newest changes.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// The same state without the secret of the cluster and without its changes, for a copy that leaves the cluster.
     pub fn without_secret(&self) -> State {
         let mut state = self.clone();
         state.cluster.forget_secret();
+        state.feed = Feed::default();
         state
     }
 
@@ -134,6 +172,7 @@ impl State {
             return Err(format!("the revision is {}; it must be at least {FIRST_REVISION}", self.revision));
         }
         self.cluster.check()?;
+        self.feed.check()?;
         self.sessions.check()?;
         self.modules.check(&Beside { grants, revision: self.revision, sessions: &self.sessions })?;
         for (id, session) in self.sessions.from(SessionId(0)) {
@@ -194,6 +233,7 @@ fn apply_to_cluster(turn: &mut Turn<'_>, modules: &mut Modules, cluster: &mut Cl
 /// Ends the session in all modules.
 fn end(turn: &mut Turn<'_>, modules: &mut Modules, session: SessionId, reason: EndReason) {
     turn.tell(Effect::Ended { session, reason });
+    let held = turn.is_kept.then(|| modules.locks.held_by(session));
     modules.session_ends(turn, session, reason);
-    turn.end(session);
+    turn.end(session, reason, held);
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::change::Held;
+use super::feed::{self, Leader, Member};
 use super::module::{Beside, Module};
 use super::sessions::{EndReason, Session};
 use super::turn::Turn;
@@ -14,6 +16,8 @@ use super::{Request, RequestNumber, SessionId, cluster, sessions};
 const FIRST_FORMAT: u8 = 2;
 /// The first data format that has the words of the cluster.
 const CLUSTER_FORMAT: u8 = 3;
+/// The first data format that has the feed.
+const FEED_FORMAT: u8 = 4;
 
 /// Only the enums whose variants are on disk in another order than the list: the cluster comes after the first module.
 macro_rules! of_log_and_snapshot {
@@ -46,6 +50,8 @@ macro_rules! of_log_and_snapshot {
             $First(super::$first::Record),
             /// Of data format 3.
             Cluster(cluster::Record),
+            /// Of data format 4.
+            Feed(feed::Record),
             $($(#[$on])* $Name(super::$module::Record),)*
         }
     };
@@ -100,6 +106,19 @@ macro_rules! modules {
                 before: Option<Arc<Session>>,
                 /// None if it has ended.
                 after: Option<Arc<Session>>,
+                /// When it has ended, if the feed has begun.
+                held: Option<Arc<Held>>,
+            },
+            /// A member of the cluster was added, removed or changed.
+            Member {
+                node: u64,
+                before: Option<Arc<Member>>,
+                after: Option<Arc<Member>>,
+            },
+            /// A node begins to lead.
+            Leader {
+                before: Option<Arc<Leader>>,
+                after: Arc<Leader>,
             },
             $($(#[$on])* $Name(super::$module::What),)*
         }
@@ -203,7 +222,7 @@ macro_rules! modules {
             pub fn restore(&mut self, record: Record) -> Result<(), String> {
                 match record {
                     $($(#[$on])* Record::$Name(record) => Module::restore(&mut self.$module, record),)*
-                    Record::State { .. } | Record::Sessions(_) | Record::Cluster(_) => {
+                    Record::State { .. } | Record::Sessions(_) | Record::Cluster(_) | Record::Feed(_) => {
                         unreachable!("the state itself restores this record")
                     }
                 }
@@ -249,7 +268,7 @@ macro_rules! modules {
                 match self {
                     Record::State { .. } => Some(super::record::HEAD),
                     Record::Sessions(sessions::Record::Term(_)) => Some(sessions::HEAD),
-                    Record::Sessions(_) | Record::Cluster(_) => None,
+                    Record::Sessions(_) | Record::Cluster(_) | Record::Feed(_) => None,
                     $($(#[$on])* Record::$Name(record) => {
                         let is_head = <super::$module::$Name as Module>::is_head(record);
                         <super::$module::$Name as Module>::HEAD.filter(|_| is_head)
@@ -262,6 +281,7 @@ macro_rules! modules {
                 match self {
                     Record::State { .. } | Record::Sessions(_) => FIRST_FORMAT,
                     Record::Cluster(_) => CLUSTER_FORMAT,
+                    Record::Feed(_) => FEED_FORMAT,
                     $($(#[$on])* Record::$Name(_) => <super::$module::$Name as Module>::FORMAT,)*
                 }
             }
@@ -285,6 +305,7 @@ macro_rules! modules {
                 match self {
                     Command::Sessions(_) => FIRST_FORMAT,
                     Command::Request(request) => request.operation.format(),
+                    Command::Cluster(cluster::Command::Leads(_)) => FEED_FORMAT,
                     Command::Cluster(_) => CLUSTER_FORMAT,
                     $($(#[$on])* Command::$Name(_) => <super::$module::$Name as Module>::FORMAT,)*
                 }

@@ -1,7 +1,7 @@
 //! The state as a list of records, for snapshots.
 
 use super::modules::Modules;
-use super::{Record, State, sessions};
+use super::{Record, State, feed, sessions};
 
 /// The record of data that belongs to no module, in words.
 pub(super) const HEAD: &str = "time and revision";
@@ -14,6 +14,7 @@ impl State {
             .chain(self.sessions.records().map(Record::Sessions))
             .chain(self.modules.records())
             .chain(self.cluster.record().map(Record::Cluster))
+            .chain(self.feed.records().map(Record::Feed))
     }
 
     /// Builds a state from its records. Fails with a sentence if they do not form a valid state. No input can make this
@@ -21,6 +22,7 @@ impl State {
     pub fn restore<E: From<String>>(records: impl IntoIterator<Item = Result<Record, E>>) -> Result<State, E> {
         let mut state = State::default();
         // Without one of these, the state would begin to count again.
+        let mut feed = feed::Restoring::default();
         let mut heads: Vec<(&str, usize)> =
             [HEAD, sessions::HEAD].into_iter().chain(Modules::heads()).map(|head| (head, 0)).collect();
         for record in records {
@@ -32,6 +34,7 @@ impl State {
                 Record::State { now_ms, revision } => (state.now_ms, state.revision) = (now_ms, revision),
                 Record::Sessions(record) => state.sessions.restore(record)?,
                 Record::Cluster(record) => state.cluster = record.into(),
+                Record::Feed(record) => feed.add(&mut state.feed, record)?,
                 of_module => state.modules.restore(of_module)?,
             }
         }

@@ -1,7 +1,10 @@
 //! What a module may do while a command is applied.
 
+use std::sync::Arc;
+
+use super::change::{Cause, Held};
 use super::locks::Grants;
-use super::sessions::{Open, Sessions};
+use super::sessions::{EndReason, Open, Sessions, Who};
 use super::{Answer, Change, Effect, Outcome, RequestNumber, SessionId, What};
 
 /// The context of one command: the parts of the state that every module may use, and the outcome.
@@ -9,6 +12,8 @@ pub(super) struct Turn<'a> {
     pub index: u64,
     pub now_ms: u64,
     pub grants: Grants,
+    /// Whether the feed keeps the changes.
+    pub is_kept: bool,
     pub revision: &'a mut u64,
     /// True if this command has raised the revision.
     pub raised: bool,
@@ -37,15 +42,27 @@ impl Turn<'_> {
         *self.revision
     }
 
-    pub fn change(&mut self, revision: Option<u64>, what: impl Into<What>) {
-        let (position, what) = (self.outcome.changes.len() as u32, what.into());
-        self.outcome.changes.push(Change { index: self.index, position, revision, what });
+    /// Adds a change that is about this session.
+    pub fn change(&mut self, session: SessionId, revision: Option<u64>, what: impl Into<What>, cause: Option<Cause>) {
+        let who = self.is_kept.then(|| self.sessions.who(session).clone());
+        self.add(revision, who, what.into(), cause);
+    }
+
+    /// Adds a change that is about no session.
+    pub fn change_alone(&mut self, what: impl Into<What>, cause: Option<Cause>) {
+        self.add(None, None, what.into(), cause);
+    }
+
+    fn add(&mut self, revision: Option<u64>, who: Option<Arc<Who>>, what: What, cause: Option<Cause>) {
+        let position = self.outcome.changes.len() as u32;
+        self.outcome.changes.push(Change { index: self.index, position, revision, who, cause, what });
     }
 
     /// Begins or resumes a session. Returns whether the session exists now.
     pub fn open(&mut self, open: &Open, max_ttl_ms: u64) -> bool {
         if let Some(begun) = self.sessions.open(open, max_ttl_ms) {
-            self.change(None, What::Session { id: open.session, before: None, after: Some(begun) });
+            let what = What::Session { id: open.session, before: None, after: Some(begun), held: None };
+            self.change(open.session, None, what, None);
         }
         let opened = match self.sessions.get(open.session) {
             Some(session) => Effect::Opened { session: open.session, ttl_ms: session.ttl_ms },
@@ -56,8 +73,12 @@ impl Turn<'_> {
         is_open
     }
 
-    pub fn end(&mut self, id: SessionId) {
-        let before = Some(self.sessions.end(id));
-        self.change(None, What::Session { id, before, after: None });
+    /// `held`: the locks that it held, if the feed keeps the change.
+    pub fn end(&mut self, id: SessionId, reason: EndReason, held: Option<Held>) {
+        let before = self.sessions.end(id);
+        let cause = if reason == EndReason::Expired { Cause::Expired } else { Cause::Closed };
+        let who = self.is_kept.then(|| before.who.clone());
+        let what = What::Session { id, before: Some(before), after: None, held: held.map(Arc::new) };
+        self.add(None, who, what, Some(cause));
     }
 }

@@ -35,9 +35,9 @@ pub fn in_common(mut outcome: Outcome) -> Told {
 
 impl From<&state::Change> for Change {
     fn from(change: &state::Change) -> Self {
-        let session = |session: &Session| (session.ttl_ms, session.label.to_string());
+        let session = |session: &Session| (session.ttl_ms, session.who.label.to_string());
         let what = match &change.what {
-            state::What::Session { id, before, after } => {
+            state::What::Session { id, before, after, .. } => {
                 What::Session(*id, before.as_deref().map(session), after.as_deref().map(session))
             }
             state::What::Locks(locks::What::Claim { before, after }) => {
@@ -94,7 +94,7 @@ pub fn compare(state: &State, model: &Model) {
     LOCKS.iter().for_each(|name| compare_lock(state, model, &(*name).into()));
     for view in state.sessions() {
         let other = model.sessions.iter().find(|other| other.id == view.id).expect("a session of both");
-        assert_eq!((view.session.ttl_ms, &*view.session.label), (other.ttl_ms, &*other.label));
+        assert_eq!((view.session.ttl_ms, &*view.session.who.label), (other.ttl_ms, &*other.label));
         let claims = claims_of(model, view.id);
         let names = |holds: bool| {
             let claims = claims.iter().filter(|claim| claim.fence.is_some() == holds);

@@ -8,6 +8,7 @@ mod counts;
 mod deadlocks;
 mod delays;
 mod ended;
+mod feed;
 mod gate;
 mod kept;
 mod locks;

@@ -8,6 +8,7 @@
 //!     lock deploy | session a | ended a | claims a | timers | counts | revision
 //!     waiters deploy | claimed a | known a 1       number of waiters, number of claimed locks, whether the request is known
 //!     changes                                      of the last command: index, position, revision, before -> after
+//!     leads 7 [name] | feed                        a node begins to lead; the kept changes
 //!     max-ttl 5000 | fences-from 7                  of the cluster
 //!     closed 1500 | waited 1500 500                the cluster is closed for so long; its leader has waited a step
 //!     begin-anew 7 | begin-anew 7 1500             with fences from 7; closed until all leases have ended, or for so long
@@ -20,13 +21,15 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use baton_state::state::cluster;
+use baton_state::state::feed::{KeptChange, KeptWhat, Leader, Place};
 use baton_state::state::locks::{self, Acquire, Claim, Delay, Grants, LockName, Mode, Refusal, Want};
 use baton_state::state::sessions::{self, Open};
 use baton_state::state::{
-    Answer, Caller, Change, Command, Effect, Operation, Outcome, OwnerId, PendingTimers, Principal, Record, Request,
-    RequestNumber, SessionId, State, Timer, What,
+    Answer, Caller, Cause, Change, Command, Effect, Operation, Outcome, OwnerId, PendingTimers, Principal, Record,
+    Request, RequestNumber, SessionId, State, Timer, What,
 };
 use baton_types::limits::TTL_MS_MAX;
 use baton_types::name::parse_escaped;
@@ -79,6 +82,7 @@ impl Script {
             ["counts"] => vec![format!("{:?}", self.state.counts())],
             ["revision"] => vec![self.state.revision().to_string()],
             ["changes"] => self.changes.iter().map(show_change).collect(),
+            ["feed"] => self.state.feed().from(Place::default()).map(show_kept).collect(),
             ["gated"] => {
                 self.grants = Grants::ByGroup;
                 vec![]
@@ -152,7 +156,7 @@ impl Script {
         let Some(view) = self.state.session(session(id)) else { return vec!["none".into()] };
         let names = |names: Vec<&LockName>| names.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         let (holds, waits) = (names(view.holds().collect()), names(view.waits().collect()));
-        vec![format!("{}, ttl {} ms, holds [{holds}], waits [{waits}]", view.session.label, view.session.ttl_ms)]
+        vec![format!("{}, ttl {} ms, holds [{holds}], waits [{waits}]", view.session.who.label, view.session.ttl_ms)]
     }
 
     fn claims(&self, id: &str) -> Vec<String> {
@@ -253,6 +257,10 @@ pub fn command(words: &[&str]) -> Option<Command> {
             Some(locks::Command::CancelWait { session: session(id), number: number(of)? }.into())
         }
         ["max-ttl", max_ttl_ms] => Some(cluster::Command::SetMaxTtl { max_ttl_ms: number(max_ttl_ms)? }.into()),
+        ["leads", node, ref name @ ..] => {
+            let (node, name) = (number(node)?, name.concat().into());
+            Some(cluster::Command::Leads(Leader { node, name, term: node }).into())
+        }
         ["begin-anew", from] => Some(begin_anew(number(from)?, None)),
         ["begin-anew", from, wait_ms] => Some(begin_anew(number(from)?, Some(number(wait_ms)?))),
         ["fences-from", from] => Some(cluster::Command::RaiseFences { from: number(from)? }.into()),
@@ -342,8 +350,8 @@ fn show_change(change: &Change) -> String {
         format!("{} -> {}", show(before), show(after))
     }
     let what = match &change.what {
-        What::Session { id, before, after } => {
-            let show = |session: &sessions::Session| format!("{}, ttl {} ms", session.label, session.ttl_ms);
+        What::Session { id, before, after, .. } => {
+            let show = |session: &sessions::Session| format!("{}, ttl {} ms", session.who.label, session.ttl_ms);
             format!("session {}: {}", letter(*id), pair(before.as_deref(), after.as_deref(), show))
         }
         What::Locks(locks::What::Claim { before, after }) => {
@@ -357,6 +365,42 @@ fn show_change(change: &Change) -> String {
     };
     let revision = change.revision.map(|revision| format!(" revision {revision}")).unwrap_or_default();
     format!("{}.{}{revision} {what}", change.index, change.position)
+}
+
+/// Place, kind, session, what it is about, and why.
+fn show_kept(change: &KeptChange) -> String {
+    let pair = |before: &Option<_>, after: &Option<_>| {
+        let show =
+            |side: &Option<_>| side.as_ref().map_or("nothing".to_owned(), |claim: &Arc<Claim>| show_claim(claim));
+        format!("{} -> {}", show(before), show(after))
+    };
+    let (what, cause) = match &change.what {
+        KeptWhat::Opened { ttl_ms, .. } => (format!("ttl {ttl_ms} ms"), &None),
+        KeptWhat::Ended(end) => {
+            let names: Vec<String> = end.held.names.iter().map(ToString::to_string).collect();
+            (format!("held {} [{}]", end.held.count, names.join(", ")), &end.cause)
+        }
+        KeptWhat::Claim { before, after, cause } => {
+            let claim = after.as_ref().or(before.as_ref()).expect("a change of something");
+            (format!("{}: {}", show_key(claim), pair(before, after)), cause)
+        }
+        KeptWhat::Lock(change) => {
+            let show = |delay: Option<Delay>| delay.as_ref().map_or("open".to_owned(), show_delay);
+            (format!("{}: {} -> {}", change.lock, show(change.before), show(change.after)), &change.cause)
+        }
+        KeptWhat::Member(change) => (format!("{change:?}"), &None),
+        KeptWhat::Leader { before, after } => {
+            let show = |leader: &Leader| format!("node {} {} in term {}", leader.node, leader.name, leader.term);
+            (format!("{} -> {}", before.as_deref().map_or("nothing".to_owned(), show), show(after)), &None)
+        }
+    };
+    let who = change.who.as_ref().map(|who| format!(" {}", letter(who.session))).unwrap_or_default();
+    let cause = cause.as_ref().map(|cause| match cause {
+        Cause::Forced(by) => format!(", forced by {by:?}"),
+        cause => format!(", {cause:?}"),
+    });
+    let Place { index, number } = change.place;
+    format!("{index}.{number} {}{who} {what}{}", change.kind(), cause.unwrap_or_default())
 }
 
 /// Session, number and wants of a claim.

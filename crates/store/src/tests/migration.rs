@@ -86,13 +86,13 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
     assert_eq!(logs(&disk), before, "the frames have the same numbers");
     for name in before {
         let bytes = disk.read(&name).unwrap();
-        assert!(bytes.starts_with(b"BAT3"));
+        assert!(bytes.starts_with(b"BAT4"));
         // Payloads are longer now, and so are some segments.
         assert!((SEGMENT_BYTES..SEGMENT_BYTES + 30).contains(&bytes.len()), "{}", bytes.len());
     }
-    assert!(disk.read("snapshot-00000000000000000015.baton").unwrap().starts_with(b"BATSNAP3"));
+    assert!(disk.read("snapshot-00000000000000000015.baton").unwrap().starts_with(b"BATSNAP4"));
     // Version 2 reports this as newer, not as damaged.
-    assert_eq!(disk.read("FORMAT").unwrap(), b"baton data format 3 5bb37c50\n");
+    assert_eq!(disk.read("FORMAT").unwrap(), b"baton data format 4 8f7918bb\n");
     assert_eq!(disk.read("WRITER").unwrap(), format!("baton {}\n", env!("CARGO_PKG_VERSION")).as_bytes());
 
     let operations = operations(&disk);
@@ -118,12 +118,12 @@ fn files_that_need_no_rewriting_stay_as_they_are() {
     let renamed = |operation: &Operation| matches!(operation, Operation::Rename(name) if name != "FORMAT");
     assert!(!operations.lock().unwrap().iter().any(renamed), "no segment and no snapshot is replaced");
     disk.ask_no_more();
-    assert!(disk.read("FORMAT").unwrap().starts_with(b"baton data format 3"));
+    assert!(disk.read("FORMAT").unwrap().starts_with(b"baton data format 4"));
     assert!(disk.read(&logs(&disk)[0]).unwrap().starts_with(b"BAT2"));
     let store = Store::open(Arc::new(disk.clone()), &KeepsAll).unwrap();
     let mut journal = Journal::open(&store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     work(&mut journal, 35..=60, &AtomicUsize::new(0)).unwrap();
-    assert!(disk.read(&logs(&disk).pop().unwrap()).unwrap().starts_with(b"BAT3"), "a new segment has the new version");
+    assert!(disk.read(&logs(&disk).pop().unwrap()).unwrap().starts_with(b"BAT4"), "a new segment has the new version");
     assert_eq!(everything_by(&disk, &KeepsAll, &mut Vec::new()).unwrap().numbers.last, 60);
 }
 
@@ -131,7 +131,7 @@ fn files_that_need_no_rewriting_stay_as_they_are() {
 fn whoever_starts_the_server_is_told_that_there_is_no_way_back_once() {
     let disk = version_2();
     let remarks = || Store::open(Arc::new(disk.clone()), &FromTwo).unwrap().remarks();
-    let migrated = "the data folder had data format 2 and now has 3: the version that wrote it cannot open it any more";
+    let migrated = "the data folder had data format 2 and now has 4: the version that wrote it cannot open it any more";
     // The folder is not complete before its log is open. If a start ends before that, the next start shows the remark
     // again.
     assert_eq!((remarks(), remarks()), (vec![migrated.to_owned()], vec![migrated.to_owned()]));
@@ -164,12 +164,12 @@ fn a_power_cut_at_any_operation_of_a_migration_loses_nothing() {
     let mut mixed = 0;
     for (i, (_, disk)) in cuts.into_iter().enumerate() {
         let format = disk.read("FORMAT").unwrap();
-        let new = logs(&disk).iter().filter(|name| disk.read(name).unwrap().starts_with(b"BAT3")).count();
+        let new = logs(&disk).iter().filter(|name| disk.read(name).unwrap().starts_with(b"BAT4")).count();
         mixed += usize::from(new > 0 && new < logs(&disk).len());
         let identity = disk.read("IDENTITY").ok();
-        if format.starts_with(b"baton data format 3") {
+        if format.starts_with(b"baton data format 4") {
             let snapshot = disk.read("snapshot-00000000000000000015.baton").unwrap();
-            assert!(new == logs(&disk).len() && identity.is_some() && snapshot.starts_with(b"BATSNAP3"), "cut {i}");
+            assert!(new == logs(&disk).len() && identity.is_some() && snapshot.starts_with(b"BATSNAP4"), "cut {i}");
         }
         let found = everything(&disk).unwrap_or_else(|e| panic!("cut {i}: {e}"));
         check(&found);
@@ -199,7 +199,7 @@ fn a_migration_that_fails_at_any_operation_goes_on_at_the_next_start() {
 }
 
 #[test]
-fn files_of_version_2_in_a_folder_of_version_3_are_migrated_too() {
+fn files_of_version_2_in_a_folder_of_version_4_are_migrated_too() {
     let disk = version_2();
     let old = contents(&disk);
     let found = everything(&disk).unwrap();
@@ -224,14 +224,14 @@ fn a_torn_write_at_the_end_of_a_log_of_version_2_is_no_damage() {
 }
 
 #[test]
-fn a_first_start_of_version_2_that_was_interrupted_goes_on_as_version_3() {
+fn a_first_start_of_version_2_that_was_interrupted_goes_on_as_version_4() {
     let disk = FakeDisk::default();
     let mut bytes = encode_segment(2, SEGMENT_BYTES as u32, 1, 9);
     bytes.extend(encode_frame(Kind::Frame, 1, 9, &[]));
     bytes.resize(SEGMENT_BYTES, 0);
     disk.put("log-00000000000000000001.baton", bytes);
     assert_eq!(everything(&disk).unwrap().numbers, Numbers::default());
-    assert!(disk.read("log-00000000000000000001.baton").unwrap().starts_with(b"BAT3"));
+    assert!(disk.read("log-00000000000000000001.baton").unwrap().starts_with(b"BAT4"));
     // The start refuses the folder if it contains any data.
     for extra in ["log-00000000000000000003.baton", "snapshot-00000000000000000015.baton"] {
         let disk = version_2();
@@ -304,7 +304,7 @@ fn any_damaged_byte_of_version_2_is_healed_or_refused() {
 fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged() {
     let sentence = |found: u32| {
         format!(
-            "it has data format {found}, written by baton 9.8.7; this is baton {}, which reads formats 2 to 3: start it with \
+            "it has data format {found}, written by baton 9.8.7; this is baton {}, which reads formats 2 to 4: start it with \
              baton 9.8.7 or a newer version, or restore a backup that this version wrote",
             env!("CARGO_PKG_VERSION")
         )
@@ -313,8 +313,8 @@ fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged()
         disk.put("WRITER", b"baton 9.8.7\n".to_vec());
         // First the whole folder is newer; then only files of it, as after an interrupted migration by a newer version.
         let newer = disk.copy();
-        newer.put("FORMAT", line::encode("baton data format 4").into_bytes());
-        assert_eq!(refused_untouched(&newer).to_string(), sentence(4));
+        newer.put("FORMAT", line::encode("baton data format 5").into_bytes());
+        assert_eq!(refused_untouched(&newer).to_string(), sentence(5));
 
         for (i, name) in logs(&disk).into_iter().enumerate() {
             let newer = disk.copy();
@@ -335,8 +335,8 @@ fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged()
     // The folder's version is known, but a payload in it is of an unknown version.
     let disk = FakeDisk::default();
     let (mut journal, _) = open(&disk).unwrap();
-    journal.append(&[4, 1, 2], None, Vec::new).unwrap();
+    journal.append(&[5, 1, 2], None, Vec::new).unwrap();
     disk.put("WRITER", b"baton 9.8.7\n".to_vec());
-    assert_eq!(refused_untouched(&disk).to_string(), sentence(4));
-    assert_eq!(VERSION, 3);
+    assert_eq!(refused_untouched(&disk).to_string(), sentence(5));
+    assert_eq!(VERSION, 4);
 }

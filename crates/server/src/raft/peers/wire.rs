@@ -466,7 +466,7 @@ mod tests {
             ),
             (
                 |hello| hello.formats = (8, 9),
-                "it reads data formats 8 to 9, but this node reads 2 to 3; upgrade one version at a time",
+                "it reads data formats 8 to 9, but this node reads 2 to 4; upgrade one version at a time",
             ),
             (|hello| hello.node = 2, "it is this node itself; is the address of another node wrong?"),
         ];

@@ -173,7 +173,7 @@ async fn files_of_what_is_purged_go_in_order_and_one_that_cannot_is_fatal() {
 
 #[tokio::test]
 async fn a_newer_record_or_snapshot_is_refused_with_a_sentence() {
-    let newer = [4, 2, 0xff, 0xff];
+    let newer = [5, 2, 0xff, 0xff];
     for in_log in [true, false] {
         let disk = filled().await;
         let store = Store::open(Arc::new(disk.clone()), &FromOlder).unwrap();
@@ -186,8 +186,8 @@ async fn a_newer_record_or_snapshot_is_refused_with_a_sentence() {
         drop((journal, store));
         let before = disk.copy();
         let error = everything(&disk).await.unwrap_err();
-        assert!(matches!(error, OpenError::Newer { found: 4, .. }), "{error}");
-        assert!(error.to_string().starts_with("it has data format 4, written by "), "{error}");
+        assert!(matches!(error, OpenError::Newer { found: 5, .. }), "{error}");
+        assert!(error.to_string().starts_with("it has data format 5, written by "), "{error}");
         assert!(error.to_string().contains("start it with"), "{error}");
         assert!(disk.names().iter().all(|name| disk.read(name).unwrap() == before.read(name).unwrap()), "untouched");
     }

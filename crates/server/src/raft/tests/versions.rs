@@ -31,32 +31,56 @@ fn adjacent_versions_work_together_with_what_both_read() {
     });
 }
 
+/// A cluster that is upgraded node by node.
+#[test]
+fn the_feed_begins_everywhere_at_once_when_all_members_read_it() {
+    simulated(async || {
+        let mut seats = seats(3);
+        seats[2].formats = (2, 3);
+        let mut nodes = formed(&seats).await;
+        leads(&nodes[leader(&all(&nodes)).await]).await;
+        fill_sessions(&all(&nodes), 1..20).await;
+        agree(&all(&nodes), 19).await;
+        assert!(nodes.iter().all(|node| !node.state().feed().is_on()));
+        stop(nodes.pop()).await;
+        seats[2].formats = (2, 4);
+        nodes.push(seats[2].open(Beginning::Waits).await);
+        leads(&nodes[leader(&all(&nodes)).await]).await;
+        until("the feed begins", async || nodes.iter().all(|node| node.state().feed().is_on())).await;
+        fill_sessions(&all(&nodes), 20..30).await;
+        agree(&all(&nodes), 29).await;
+        let feeds = nodes.iter().map(|node| node.state().feed().clone()).collect::<Vec<_>>();
+        assert!(feeds.iter().all(|feed| *feed == feeds[0] && feed.len() >= 10 && feed.members().is_some()));
+        stop(nodes).await;
+    });
+}
+
 #[test]
 fn versions_that_are_too_far_apart_are_refused() {
     simulated(async || {
         let mut seats = seats(2);
-        seats[1].formats = (4, 5);
+        seats[1].formats = (5, 6);
         let nodes = waiting(&seats).await;
         let both = async { tokio::join!(nodes[0].form(list(&seats)), nodes[1].form(list(&seats))) };
         let (first, second) = timeout(LONG, both).await.unwrap();
         let (first, second) = (first.unwrap_err().to_string(), second.unwrap_err().to_string());
-        assert!(first.contains("reads data formats 4 to 5, and this node 2 to 3; start all nodes with"), "{first}");
-        assert!(second.contains("reads data formats 2 to 3, and this node 4 to 5; start all nodes with"), "{second}");
+        assert!(first.contains("reads data formats 5 to 6, and this node 2 to 4; start all nodes with"), "{first}");
+        assert!(second.contains("reads data formats 2 to 4, and this node 5 to 6; start all nodes with"), "{second}");
         stop(nodes).await;
 
         let mut seats = super::cluster::seats(2);
-        seats[1].formats = (4, 5);
+        seats[1].formats = (5, 6);
         let nodes = [seats[0].open(Beginning::Alone).await, seats[1].open(Beginning::Waits).await];
         leads(&nodes[0]).await;
         let refused =
             timeout(LONG, nodes[1].join(seats[0].address.to_string())).await.unwrap().unwrap_err().to_string();
-        assert!(refused.contains("it reads data formats 2 to 3, but this node reads 4 to 5; upgrade"), "{refused}");
+        assert!(refused.contains("it reads data formats 2 to 4, but this node reads 5 to 6; upgrade"), "{refused}");
         // An operator adds it all the same.
         nodes[0].add_learner(nodes[1].id(), seats[1].record()).await.unwrap();
         until("the two refuse to talk", async || {
             let members = nodes[0].members().await;
             let says = members.into_iter().find(|member| member.id == nodes[1].id()).unwrap().says;
-            says.is_err_and(|why| why.contains("reads data formats 2 to 3, but this node reads 4 to 5"))
+            says.is_err_and(|why| why.contains("reads data formats 2 to 4, but this node reads 5 to 6"))
         })
         .await;
         assert!(nodes[1].is_empty().await);

@@ -84,7 +84,8 @@ impl Cluster {
                 self.closed_ms = to_ms;
                 return Consequence::Closed { left_ms: to_ms };
             }
-            Command::Waited { .. } => {}
+            // Only the feed uses it.
+            Command::Waited { .. } | Command::Leads(_) => {}
             Command::BeginAnew { ref secret, fence_from, wait_ms } => {
                 self.secret = Some(secret.clone());
                 let wait_ms = wait_ms.unwrap_or_else(|| self.leases_end_within(longest_ttl_ms));

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::state::feed::Leader;
+
 /// Only the members of the cluster know it. It is in the log and in snapshots, and nowhere else.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub [u8; 32]);
@@ -14,7 +16,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// All of these are of data format 3.
+/// All of these are of data format 3, except the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// Gives the cluster its secret, if it has none. If no session was ever opened in it, also its longest TTL.
@@ -30,6 +32,8 @@ pub enum Command {
     /// end, and every later fence is at least this one. Nothing is granted for this long; none: until the leases of all
     /// sessions of before must have ended.
     BeginAnew { secret: Secret, fence_from: u64, wait_ms: Option<u64> },
+    /// A node begins to lead. The first of these begins the feed of changes. Of data format 4.
+    Leads(Leader),
 }
 
 impl Command {

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use super::limits::FORCED_MAX;
 use super::{Claim, Effect, Ended, ForcedHolder, LockName, LockView, Locks, Names, What};
 use crate::state::turn::Turn;
+use crate::state::{Caller, Cause};
 
 impl Locks {
-    pub(super) fn force(&mut self, turn: &mut Turn<'_>, name: &LockName, now: bool) {
+    pub(super) fn force(&mut self, turn: &mut Turn<'_>, name: &LockName, now: bool, caller: &Caller) {
         let lock = self.locks.get(name);
         let hit = lock.into_iter().flat_map(|lock| LockView::new(turn.sessions, name, lock).holders());
         let holders = hit.map(ForcedHolder::from).collect();
@@ -25,25 +26,27 @@ impl Locks {
         for holder in &holders {
             turn.tell(Effect::Revoked { session: holder.session, acquire: holder.number });
         }
+        let cause = Cause::Forced(Arc::new(caller.clone()));
         if now {
-            self.take_at_once(turn, name, &holders);
+            self.take_at_once(turn, name, &holders, &cause);
         } else {
-            holders.iter().filter(|holder| !holder.revoked).for_each(|holder| self.revoke(turn, holder));
+            holders.iter().filter(|holder| !holder.revoked).for_each(|holder| self.revoke(turn, holder, &cause));
         }
     }
 
-    fn revoke(&mut self, turn: &mut Turn<'_>, holder: &Arc<Claim>) {
+    fn revoke(&mut self, turn: &mut Turn<'_>, holder: &Arc<Claim>, cause: &Cause) {
         let revoked = Arc::new(Claim { revoked: true, ..Claim::clone(holder) });
         self.replace(&revoked);
         self.revoked.insert(revoked.key());
-        turn.change(None, What::Claim { before: Some(holder.clone()), after: Some(revoked) });
+        let what = What::Claim { before: Some(holder.clone()), after: Some(revoked) };
+        turn.change(holder.session, None, what, Some(cause.clone()));
     }
 
-    fn take_at_once(&mut self, turn: &mut Turn<'_>, name: &LockName, holders: &[Arc<Claim>]) {
-        self.set_delay(turn, name, None);
+    fn take_at_once(&mut self, turn: &mut Turn<'_>, name: &LockName, holders: &[Arc<Claim>], cause: &Cause) {
+        self.set_delay(turn, name, None, None, Some(cause.clone()));
         let mut freed = Names::from_elem(name.clone(), 1);
         for holder in holders {
-            freed.extend(self.leave(turn, holder, Ended::Forced));
+            freed.extend(self.leave(turn, holder, Ended::Forced, cause.clone()));
             let acquires = self.forced.entry(holder.session).or_default();
             acquires.insert(holder.number);
             if acquires.len() > FORCED_MAX {

@@ -67,8 +67,8 @@ impl State {
         self.now_ms = self.now_ms.max(now_ms);
         let State { now_ms, revision, sessions, modules, .. } = self;
         let mut outcome = Outcome::default();
-        let (now_ms, grants, outcome_of) = (*now_ms, Grants::ByGroup, &mut outcome);
-        let mut turn = Turn { index, now_ms, grants, revision, raised: false, sessions, outcome: outcome_of };
+        let (now_ms, grants, is_kept, raised) = (*now_ms, Grants::ByGroup, false, false);
+        let mut turn = Turn { index, now_ms, grants, is_kept, revision, raised, sessions, outcome: &mut outcome };
         change(&mut modules.locks, &mut turn);
         outcome
     }

@@ -77,7 +77,8 @@ impl Locks {
         self.waits.remove(&holder.owner_key()).expect("the index of waiting owners has every waiter");
         self.holds.insert(holder.owner_key());
         self.tangle(&holder);
-        turn.change(None, What::Claim { before: Some(waiter.clone()), after: Some(holder.clone()) });
+        let what = What::Claim { before: Some(waiter.clone()), after: Some(holder.clone()) };
+        turn.change(holder.session, None, what, None);
         turn.answer(holder.session, holder.number, Answer::Granted { fence: fence.get() });
     }
 

@@ -46,6 +46,8 @@ pub use words::{
     Acquire, Answer, CancelOutcome, Command, Effect, ForcedHolder, Mode, Operation, Refusal, WaitFor, Want, Wants, What,
 };
 
+use super::change::{Cause, Held};
+use super::feed::HELD_MAX;
 use super::sessions::EndReason;
 use super::turn::Turn;
 use super::{OwnerId, RequestNumber, SessionId};
@@ -96,7 +98,7 @@ impl Locks {
             Command::EndLockDelay { lock: name, generation } => {
                 let delay = self.locks.get(name).and_then(|lock| lock.delay());
                 if delay.is_some_and(|delay| delay.generation == *generation) {
-                    self.set_delay(turn, name, None);
+                    self.set_delay(turn, name, None, None, None);
                     self.grant_next(turn, Names::from_elem(name.clone(), 1));
                 }
             }
@@ -105,7 +107,7 @@ impl Locks {
                     self.stop_waiting(turn, &claim.clone(), Refusal::TimedOut);
                 }
             }
-            Command::Force { lock, now, caller: _ } => self.force(turn, lock, *now),
+            Command::Force { lock, now, caller } => self.force(turn, lock, *now, caller),
         }
     }
 
@@ -126,6 +128,13 @@ impl Locks {
         revoked.into_iter().for_each(|acquire| turn.tell(Effect::Revoked { session, acquire }));
     }
 
+    /// The locks that a session holds, for the change that ends it.
+    pub(super) fn held_by(&self, session: SessionId) -> Held {
+        let holds = || self.claims_of(session).filter(|claim| claim.holds()).flat_map(|claim| &claim.wants);
+        let names = holds().take(HELD_MAX).map(|want| want.lock.clone()).collect();
+        Held { names, count: holds().count() as u64 }
+    }
+
     /// Ends all claims of a session. All its claims end before any other claim is granted.
     fn session_ends(&mut self, turn: &mut Turn<'_>, session: SessionId, reason: EndReason) {
         self.forced.remove(&session);
@@ -136,8 +145,11 @@ impl Locks {
         let mut delays: BTreeMap<LockName, u64> = BTreeMap::new();
         let mut evicted = Names::new();
         for claim in &claims {
-            let ended = if expired { Ended::Expired } else { ended_by_holder(claim) };
-            evicted.extend(self.leave(turn, claim, ended));
+            let (ended, cause) = match expired {
+                true => (Ended::Expired, Cause::Expired),
+                false => (ended_by_holder(claim), Cause::Closed),
+            };
+            evicted.extend(self.leave(turn, claim, ended, cause));
             let delay_ms = if expired && claim.holds() { u64::from(claim.lock_delay_ms) } else { 0 };
             for want in &claim.wants {
                 let longest_ms = delays.entry(want.lock.clone()).or_insert_with(|| {
@@ -149,7 +161,7 @@ impl Locks {
         }
         // All locks are closed before any is granted, because a claim of several locks depends on more than one.
         for name in &freed {
-            self.close(turn, name, delays[name]);
+            self.close(turn, session, name, delays[name]);
         }
         freed.extend(evicted);
         self.grant_next(turn, freed);
@@ -233,14 +245,14 @@ impl Locks {
             (None, Some(timeout_ms)) => turn.tell(Effect::Waits { session, number, timeout_ms: timeout_ms.get() }),
             (None, None) => {}
         }
-        turn.change(Some(revision), What::Claim { before: None, after: Some(claim) });
+        turn.change(session, Some(revision), What::Claim { before: None, after: Some(claim) }, None);
     }
 
     fn release(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, acquire: RequestNumber) {
         match self.claims.get(&(session, acquire)).cloned() {
             Some(claim) if claim.holds() => {
                 turn.answer(session, number, Answer::Released);
-                self.give_back(turn, &claim);
+                self.give_back(turn, &claim, Cause::Released);
             }
             // The holder was told to release, and does so. A forced release that was faster is not the holder's error.
             None if self.forget_forced(session, acquire) => turn.answer(session, number, Answer::Released),
@@ -252,7 +264,7 @@ impl Locks {
         match self.claims.get(&(session, acquire)).cloned() {
             Some(claim) if claim.holds() => {
                 turn.answer(session, number, Answer::Cancelled(CancelOutcome::Released));
-                self.give_back(turn, &claim);
+                self.give_back(turn, &claim, Cause::Cancelled);
             }
             Some(claim) => {
                 turn.answer(session, number, Answer::Cancelled(CancelOutcome::Removed));
@@ -270,15 +282,20 @@ impl Locks {
 
     /// Ends a wait. Claims that waited only because of it are granted.
     fn stop_waiting(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, why: Refusal) {
+        let cause = match &why {
+            Refusal::TimedOut => Cause::TimedOut,
+            Refusal::Cancelled => Cause::Cancelled,
+            _ => Cause::Unavailable,
+        };
         // `Ended` is ignored here, because the claim did not hold.
-        self.leave(turn, claim, Ended::Released);
+        self.leave(turn, claim, Ended::Released, cause);
         turn.answer(claim.session, claim.number, Answer::Refused(why));
         self.grant_next(turn, names(claim));
     }
 
     /// Ends a hold at its holder's request.
-    fn give_back(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>) {
-        let evicted = self.leave(turn, claim, ended_by_holder(claim));
+    fn give_back(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, cause: Cause) {
+        let evicted = self.leave(turn, claim, ended_by_holder(claim), cause);
         let mut freed = names(claim);
         freed.extend(evicted);
         self.grant_next(turn, freed);
@@ -286,7 +303,7 @@ impl Locks {
 
     /// Ends a claim, and removes it from the lines of all its locks. If it held them, the locks remember the hold.
     /// Returns the locks that forgot an older hold because of [`HISTORY_MAX`]: such a lock may be idle now.
-    fn leave(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, ended: Ended) -> Names {
+    fn leave(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, ended: Ended, cause: Cause) -> Names {
         let mut evicted = Names::new();
         for want in &claim.wants {
             let past = claim.fence.map(|fence| self.past(turn, claim, fence, ended));
@@ -306,7 +323,8 @@ impl Locks {
         self.claims.remove(&claim.key()).expect("a claim that ends must exist");
         self.unindex(claim);
         let revision = turn.revise();
-        turn.change(Some(revision), What::Claim { before: Some(claim.clone()), after: None });
+        let what = What::Claim { before: Some(claim.clone()), after: None };
+        turn.change(claim.session, Some(revision), what, Some(cause));
         evicted
     }
 
@@ -331,8 +349,8 @@ impl Locks {
         Arc::make_mut(self.locks.get_mut(name).expect("a lock with claims, a delay or a history must exist"))
     }
 
-    /// Closes the lock for this delay, or for the delay that it already has, whichever is longer.
-    fn close(&mut self, turn: &mut Turn<'_>, name: &LockName, delay_ms: u64) {
+    /// Closes the lock for this delay, or for the delay that it already has, whichever is longer. `session` has expired.
+    fn close(&mut self, turn: &mut Turn<'_>, session: SessionId, name: &LockName, delay_ms: u64) {
         if delay_ms == 0 {
             return;
         }
@@ -341,17 +359,30 @@ impl Locks {
         self.last_delay += 1;
         let generation = self.last_delay;
         turn.tell(Effect::LockDelay { lock: name.clone(), generation, delay_ms });
-        self.set_delay(turn, name, Some(Delay { generation, delay_ms, since_ms: turn.now_ms }));
+        let delay = Delay { generation, delay_ms, since_ms: turn.now_ms };
+        self.set_delay(turn, name, Some(delay), Some(session), Some(Cause::Expired));
     }
 
-    fn set_delay(&mut self, turn: &mut Turn<'_>, name: &LockName, delay: Option<Delay>) {
+    /// `session`: the one that has expired, if it closes the lock.
+    fn set_delay(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: &LockName,
+        delay: Option<Delay>,
+        session: Option<SessionId>,
+        cause: Option<Cause>,
+    ) {
         let before = self.with_lock(name, |lock| lock.set_aside(|aside| std::mem::replace(&mut aside.delay, delay)));
         match delay {
             Some(_) => self.delays.insert(name.clone()),
             None => self.delays.remove(name),
         };
         if before != delay {
-            turn.change(None, What::Delay { lock: name.clone(), before, after: delay });
+            let what = What::Delay { lock: name.clone(), before, after: delay };
+            match session {
+                Some(session) => turn.change(session, None, what, cause),
+                None => turn.change_alone(what, cause),
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 pub use record::{Record, SessionRecord};
-pub use session::{Kept, Session};
+pub use session::{Kept, Session, Who};
 pub use words::{Command, EndReason, Open, Refusal};
 
 use super::{Answer, Request, RequestNumber, SessionId};
@@ -81,7 +81,12 @@ impl Sessions {
 
     /// The session must exist.
     pub(super) fn label(&self, id: SessionId) -> &str {
-        &self.there(id).label
+        &self.there(id).who.label
+    }
+
+    /// The session must exist.
+    pub(super) fn who(&self, id: SessionId) -> &Arc<Who> {
+        &self.there(id).who
     }
 
     pub(super) fn lead(&mut self, term: u64) {

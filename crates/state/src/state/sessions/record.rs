@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kept, Session, Sessions};
+use super::{Kept, Session, Sessions, Who};
 use crate::state::{Answer, Caller, RequestNumber, SessionId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,13 +41,14 @@ pub struct SessionRecord {
 impl Sessions {
     pub(in crate::state) fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let sessions = self.sessions.iter().map(|(&id, session)| {
-            let Session { ttl_ms, ref label, ref host, pid, secret_hash, ref caller, .. } = **session;
+            let Session { ttl_ms, ref who, secret_hash, .. } = **session;
+            let Who { session: _, label, host, pid, caller } = &**who;
             Record::Session(SessionRecord {
                 id,
                 ttl_ms,
                 label: label.clone(),
                 host: host.clone(),
-                pid,
+                pid: *pid,
                 secret_hash,
                 caller: caller.clone(),
                 seen: session.seen,
@@ -69,7 +70,8 @@ impl Sessions {
                 for kept in requests.values_mut() {
                     kept.answer = kept.answer.take().map(Answer::shortened);
                 }
-                let session = Session { ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests };
+                let who = Arc::new(Who { session: id, label, host, pid, caller });
+                let session = Session { ttl_ms, who, secret_hash, seen, missing, requests };
                 if self.sessions.insert(id, Arc::new(session)).is_some() {
                     return Err(format!("session {id} appears twice"));
                 }

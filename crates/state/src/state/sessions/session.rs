@@ -1,23 +1,21 @@
 //! One session: its description, and the answers that its client may not have seen.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Open;
-use crate::state::{Answer, Caller, RequestNumber};
+use crate::state::{Answer, Caller, RequestNumber, SessionId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// How long the session lives after its last keep-alive.
     pub ttl_ms: u64,
-    pub label: Box<str>,
-    pub host: Box<str>,
-    pub pid: u32,
+    /// Shared with the changes that the feed keeps.
+    pub who: Arc<Who>,
     /// SHA-256 of a secret that only its client knows, if it has one.
     pub secret_hash: Option<[u8; 32]>,
-    /// The caller that began the session.
-    pub caller: Caller,
     /// The client has seen every answer up to this number, except the missing ones.
     pub(super) seen: RequestNumber,
     /// None is above `seen`. These requests wait, or their answers are on the way, or they never arrived and will be
@@ -26,6 +24,17 @@ pub struct Session {
     /// Requests that wait, and requests whose answers the client has not seen. If a cancel overtakes its acquire, the
     /// answer to the acquire is here before the acquire arrives.
     pub(super) requests: BTreeMap<RequestNumber, Kept>,
+}
+
+/// A session and its process, for people to read. It never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    pub session: SessionId,
+    pub label: Box<str>,
+    pub host: Box<str>,
+    pub pid: u32,
+    /// The caller that began the session.
+    pub caller: Caller,
 }
 
 /// What the state keeps of a request.
@@ -53,13 +62,17 @@ pub(super) enum Place<'a> {
 
 impl Session {
     pub(super) fn new(open: &Open) -> Self {
-        Session {
-            ttl_ms: open.ttl_ms,
+        let who = Who {
+            session: open.session,
             label: open.label.as_str().into(),
             host: open.host.as_str().into(),
             pid: open.pid,
-            secret_hash: open.secret_hash,
             caller: open.caller.clone(),
+        };
+        Session {
+            ttl_ms: open.ttl_ms,
+            who: Arc::new(who),
+            secret_hash: open.secret_hash,
             seen: 0,
             missing: BTreeSet::new(),
             requests: BTreeMap::new(),

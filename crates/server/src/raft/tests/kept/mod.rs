@@ -33,6 +33,23 @@ fn put_files(disk: &FakeDisk, folder: &str) {
     }
 }
 
+/// The only warning is that the folder is upgraded.
+fn upgrading() -> Options {
+    let warn: Warn = Arc::new(|what| {
+        assert_eq!(
+            what,
+            "the data folder had data format 3 and now has 4: the version that wrote it cannot open it any more"
+        );
+    });
+    Options { warn, ..options() }
+}
+
+async fn start_upgraded(disk: &FakeDisk) -> Node {
+    let node = Node::open(Arc::new(disk.clone()), upgrading()).await.unwrap();
+    leads(&node).await;
+    node
+}
+
 /// Shows only the first line that differs: the whole texts are long.
 fn assert_same(folder: &str, found: &str, expected: &str) {
     for (found, expected) in found.lines().zip(expected.lines()) {
@@ -59,7 +76,7 @@ async fn nothing_is_lost_however_often_a_kept_folder_is_opened() {
     for folder in FOLDERS {
         let disk = disk_of(folder);
         for starts in 1..=3 {
-            let node = start(&disk).await;
+            let node = start_upgraded(&disk).await;
             assert_nothing_lost(folder, &node.state(), starts);
             node.shutdown().await;
         }
@@ -76,7 +93,7 @@ async fn a_kept_folder_is_opened_by_the_file_system() {
         }
         for starts in 1..=2 {
             let disk = crate::store::Folder::open(copy.path()).unwrap();
-            let node = Node::open(Arc::new(disk), options()).await.unwrap();
+            let node = Node::open(Arc::new(disk), upgrading()).await.unwrap();
             leads(&node).await;
             assert_nothing_lost(folder, &node.state(), starts);
             node.shutdown().await;
@@ -89,7 +106,7 @@ async fn a_kept_folder_goes_on_with_snapshots_of_its_own() {
     for folder in FOLDERS {
         let disk = disk_of(folder);
         let applied = everything(&disk).await.unwrap().3;
-        let node = start(&disk).await;
+        let node = start_upgraded(&disk).await;
         let sessions = node.state().counts().sessions;
         for session in 1..=500 {
             node.propose(open_session(1 << 40 | session)).await.unwrap();
@@ -99,7 +116,7 @@ async fn a_kept_folder_goes_on_with_snapshots_of_its_own() {
         let before = node.state();
         node.shutdown().await;
         assert!(everything(&disk).await.unwrap().3 > applied, "{folder}: there is a new snapshot");
-        let node = start(&disk).await;
+        let node = start_upgraded(&disk).await;
         assert_nothing_lost(folder, &node.state(), 2);
         assert_eq!(node.state().revision(), before.revision(), "{folder}");
         node.shutdown().await;

@@ -24,7 +24,7 @@ pub fn seen(state: &State) -> String {
     see_locks(state, &mut out);
     for view in state.sessions() {
         let (id, session) = (view.id.0, view.session);
-        let (ttl_ms, label, host, pid) = (session.ttl_ms, &session.label, &session.host, session.pid);
+        let (ttl_ms, label, host, pid) = (session.ttl_ms, &session.who.label, &session.who.host, session.who.pid);
         writeln!(out, "session {id} ttl_ms {ttl_ms} label {label:?} host {host:?} pid {pid}").unwrap();
         view.holds().for_each(|lock| writeln!(out, "session {id} holds {lock:?}").unwrap());
         view.waits().for_each(|lock| writeln!(out, "session {id} waits {lock:?}").unwrap());
