@@ -1,7 +1,7 @@
-//! Compares docs/ with the real output: the exit status and output of every command in docs/verdicts.md, the
-//! transcripts of the other pages, and the numbers of states on all pages.
+//! Compares docs/ with the real output: the exit status and output of every command in docs/verdicts.md and
+//! docs/documents.md, the transcripts of the other pages, and the numbers of states on all pages.
 //!
-//! In docs/verdicts.md, a command is a line that begins with four spaces and `baton`. The next line begins with `    #
+//! In these two pages, a command is a line that begins with four spaces and `baton`. The next line begins with `    #
 //! `, and has the exit status and fragments of the output, with `...` between them. Commands with `long` after the
 //! status are not run here. A transcript begins with four spaces and `$ baton`. The output must contain each of its
 //! other lines.
@@ -138,8 +138,17 @@ fn every_transcript_and_every_count_of_a_page_is_what_comes_out() {
 }
 
 #[test]
-fn every_command_of_the_page_does_what_it_says() {
-    let page = fs::read_to_string(root().join("docs/verdicts.md")).unwrap();
+fn every_command_of_the_verdicts_does_what_it_says() {
+    every_command_holds("verdicts.md");
+}
+
+#[test]
+fn every_command_of_the_documents_does_what_it_says() {
+    every_command_holds("documents.md");
+}
+
+fn every_command_holds(page: &str) {
+    let page = fs::read_to_string(root().join("docs").join(page)).unwrap();
     let claims = claims(&page);
     assert!(claims.len() > 20, "only {} commands were found", claims.len());
     let mut wrong = String::new();

@@ -143,6 +143,17 @@ fn times_alone_are_no_total_order() {
 }
 
 #[test]
+fn a_clock_of_now_says_nothing_of_the_own_request() {
+    case("ricart-agrawala-current-clock", 2).property(Property::Safety).breaks(Property::Safety, 6);
+    case("ricart-agrawala-current-clock", 2).property(Property::Order).breaks(Property::Order, 5);
+}
+
+#[test]
+fn a_queue_that_the_token_has_left_must_ask_again() {
+    case("raymond-asks-once", 3).property(Property::Deadlock).breaks(Property::Deadlock, 8);
+}
+
+#[test]
 fn singhal_as_published_leaves_a_request_waiting() {
     let case = case("singhal-1989", 3).property(Property::Deadlock);
     case.with(|options| (options.entries, options.order) = (2, Some(LinkOrder::Fifo))).breaks(Property::Deadlock, 15);

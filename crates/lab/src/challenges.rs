@@ -92,6 +92,15 @@ pub fn challenges() -> Vec<Challenge> {
             6,
         ),
         broken(
+            "ricart-agrawala-current-clock",
+            "The wrong time",
+            "A waiting process should defer requests that are later than its own request. This one compares them with its \
+             clock of now, which has moved on. Let both processes enter.",
+            2,
+            Property::Safety,
+            6,
+        ),
+        broken(
             "maekawa-no-inquire",
             "Nobody gives a vote back",
             "Maekawa's voters ask a vote back when a better request comes. These do not. Make all three processes wait \
@@ -107,6 +116,15 @@ pub fn challenges() -> Vec<Challenge> {
             2,
             Property::Safety,
             6,
+        ),
+        broken(
+            "raymond-asks-once",
+            "The token does not come back",
+            "One REQUEST stands for a whole queue. Here no new one follows the token when it goes on and others still \
+             wait. Make a process wait for ever.",
+            3,
+            Property::Deadlock,
+            8,
         ),
         Challenge {
             rules: RulesRequest { crashes: 1, recoveries: 1, recover_when_told: true, ..rules() },

@@ -41,8 +41,10 @@ algorithms! {
     mutex mutex::voting;
     mutex broken::permission_ring_original;
     mutex broken::raymond_greedy;
+    mutex broken::raymond_asks_once;
     mutex broken::no_lock;
     mutex broken::ricart_agrawala_time_only;
+    mutex broken::ricart_agrawala_current_clock;
     mutex broken::suzuki_kasami_no_outdated_check;
     mutex broken::singhal_1989;
     mutex broken::maekawa_no_inquire;
@@ -568,7 +570,7 @@ mod tests {
         };
         let unlimited: Vec<_> = ALGORITHMS.iter().filter(|about| !refused(about)).map(|about| about.name).collect();
         let linear = ["central", "raymond", "naimi-trehel", "token-ring"];
-        let broken = ["raymond-greedy", "no-lock", "token-ring-last-word"];
+        let broken = ["raymond-greedy", "raymond-asks-once", "no-lock", "token-ring-last-word"];
         assert_eq!(unlimited, [&linear[..], &broken, &["record-append"]].concat());
         let coordinated = Params { coordinators: Some(5_000), ..Params::new(3, 1) };
         assert!(matches!(visit("voting", &coordinated, Any), Err(SetupError::TooMany { n: 5_000, max: 4_096, .. })));

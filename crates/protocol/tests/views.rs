@@ -63,6 +63,7 @@ fn a_token_is_shown_by_the_one_process_that_has_it_unless_it_is_on_its_way() {
             "naimi-trehel",
             "token-ring",
             "raymond-greedy",
+            "raymond-asks-once",
             "suzuki-kasami-no-outdated-check",
             "singhal-1989",
             "token-ring-last-word"

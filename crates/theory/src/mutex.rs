@@ -121,7 +121,9 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         "token-ring" | "token-ring-last-word" => each::token_ring(setting),
         "permission-ring" => each::permission_ring(setting),
         "lamport" => each::lamport(setting),
-        "ricart-agrawala" | "ricart-agrawala-time-only" => each::ricart_agrawala(setting),
+        "ricart-agrawala" | "ricart-agrawala-time-only" | "ricart-agrawala-current-clock" => {
+            each::ricart_agrawala(setting)
+        }
         "carvalho-roucairol" => each::carvalho_roucairol(setting),
         "maekawa" => each::maekawa(setting),
         "generalized" => each::generalized(setting),
@@ -139,7 +141,7 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         "maekawa-no-inquire" | "maekawa-1985" | "maekawa-yield-unseen" => alone(setting, each::maekawa(setting)),
         "suzuki-kasami-no-outdated-check" => alone(setting, each::suzuki_kasami(setting)),
         "singhal-1989" => alone(setting, each::singhal(setting)),
-        "raymond-greedy" => alone(setting, each::raymond(setting)),
+        "raymond-greedy" | "raymond-asks-once" => alone(setting, each::raymond(setting)),
         _ => return None,
     };
     Some(costs)

@@ -161,6 +161,7 @@ fn broken_ones_cost_the_same_while_nobody_competes() {
         ("suzuki-kasami-no-outdated-check", "suzuki-kasami"),
         ("singhal-1989", "singhal"),
         ("raymond-greedy", "raymond"),
+        ("raymond-asks-once", "raymond"),
     ] {
         assert_eq!(at(broken, "", 9, Load::Solo), at(healthy, "", 9, Load::Solo));
         assert_eq!(at(broken, "", 9, Load::All), Costs::default());

@@ -19,6 +19,10 @@ pub fn claims(algorithm: &str) -> Vec<Said> {
         "ricart-agrawala-time-only" => {
             checked(PROMISE, ALONE, ("ricart-agrawala-time-only", 2), check_of(Property::Safety), Holds)
         }
+        "ricart-agrawala-current-clock" => {
+            checked(PROMISE, ALONE, ("ricart-agrawala-current-clock", 2), check_of(Property::Safety), Holds)
+        }
+        "raymond-asks-once" => checked(PROMISE, ALIVE, ("raymond-asks-once", 3), check_of(Property::Deadlock), Holds),
         "permission-ring-original" => {
             checked(PROMISE, ALIVE, ("permission-ring-original", 2), check_of(Property::Deadlock), Holds)
         }

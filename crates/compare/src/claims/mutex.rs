@@ -224,6 +224,16 @@ fn ricart_agrawala() -> Vec<Said> {
             Holds,
         )
         .because("Two requests may have the same time. Pairs (time, id) are a total order."),
+        checked(
+            PROMISE,
+            "A waiting process defers a request whose time is later than its clock of now.",
+            ("ricart-agrawala-current-clock", 2),
+            check_of(Property::Safety),
+            Holds,
+        )
+        .because(
+            "Its clock has moved beyond the time of each request that has arrived. The time of its own request counts.",
+        ),
         stops(ANY_CRASH, spec(), &["crash 2 @ 4.5"]),
         goes_on(DETECTED, spec(), &["crash 2 @ 4.5"]),
     ]

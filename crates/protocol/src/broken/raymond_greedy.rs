@@ -4,7 +4,7 @@
 //! `greedy:B` of the correct algorithm has a bound.
 
 use crate::Property;
-use crate::mutex::raymond::{self, Raymond};
+use crate::mutex::raymond::{self, AfterToken, Raymond};
 use crate::registry::{About, Broken, Group, Params, SetupError};
 
 pub const ABOUT: About = About {
@@ -20,5 +20,5 @@ pub const ABOUT: About = About {
 };
 
 pub fn group(params: &Params) -> Result<Group<Raymond>, SetupError> {
-    raymond::group_with(params, raymond::self_first(params, None))
+    raymond::group_with(params, raymond::self_first(params, None), AfterToken::AsksAgain)
 }

@@ -44,6 +44,7 @@ pub struct Raymond {
     /// Entries so far: the value on the token when it was last here.
     entries: u64,
     greed: Greed,
+    after_token: AfterToken,
     /// Entries of this process since the token came, up to the bound on its greed.
     in_a_row: u32,
 }
@@ -54,6 +55,15 @@ enum State {
     Inside,
     /// A greedy process has left and neighbours wait, but its user may want to enter again before they get the token.
     Lingering,
+}
+
+/// What a process does when it has sent the token away and others still wait in its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AfterToken {
+    /// It asks for the token again.
+    AsksAgain,
+    /// It waits for the next request. Broken on purpose.
+    Waits,
 }
 
 /// Which waiting process gets a free token first.
@@ -154,7 +164,7 @@ impl Raymond {
         self.entries = self.entries.max(entries);
         self.in_a_row = 0;
         self.assign_token(out);
-        self.make_request(out);
+        self.ask_again(out);
     }
 
     fn release(&mut self, out: &mut Outbox<Self>) {
@@ -167,13 +177,20 @@ impl Raymond {
         }
         self.state = State::Outside;
         self.assign_token(out);
-        self.make_request(out);
+        self.ask_again(out);
     }
 
     fn stop_lingering(&mut self, out: &mut Outbox<Self>) {
         if self.state == State::Lingering {
             self.state = State::Outside;
             self.assign_token(out);
+            self.ask_again(out);
+        }
+    }
+
+    /// For those that still wait after the token has gone.
+    fn ask_again(&mut self, out: &mut Outbox<Self>) {
+        if self.after_token == AfterToken::AsksAgain {
             self.make_request(out);
         }
     }
@@ -243,9 +260,10 @@ pub const ABOUT: About = About {
 
 /// n processes in a tree; P0 is the root and has the token.
 pub fn group(params: &Params) -> Result<Group<Raymond>, SetupError> {
-    let Some(bound) = params.value("greedy") else { return group_with(params, Greed::None) };
+    let asks = AfterToken::AsksAgain;
+    let Some(bound) = params.value("greedy") else { return group_with(params, Greed::None, asks) };
     match bound.parse() {
-        Ok(bound) if bound > 0 => group_with(params, self_first(params, Some(bound))),
+        Ok(bound) if bound > 0 => group_with(params, self_first(params, Some(bound)), asks),
         _ => Err(SetupError::Value {
             what: "the bound on greed",
             value: bound.to_string(),
@@ -259,8 +277,8 @@ pub fn self_first(params: &Params, bound: Option<u32>) -> Greed {
     Greed::SelfFirst { bound, linger: params.delay_max.max(1) }
 }
 
-/// Also used by the broken variant, whose greed has no bound.
-pub fn group_with(params: &Params, greed: Greed) -> Result<Group<Raymond>, SetupError> {
+/// Also used by the broken variants.
+pub fn group_with(params: &Params, greed: Greed, after_token: AfterToken) -> Result<Group<Raymond>, SetupError> {
     let n = params.n;
     let tree = Tree::from_variant(params)?;
     let edges = tree.edges().collect();
@@ -272,6 +290,7 @@ pub fn group_with(params: &Params, greed: Greed) -> Result<Group<Raymond>, Setup
         queue: VecDeque::new(),
         entries: 0,
         greed,
+        after_token,
         in_a_row: 0,
     });
     group.topology.tree = Some(edges);

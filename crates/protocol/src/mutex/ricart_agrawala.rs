@@ -14,8 +14,9 @@
 //! - Fences: the stamp of the request, since entries happen in the order of stamps.
 //!
 //! Traps. Ids must break ties ([`Precedence::TimeThenId`]): by time alone, two requests with equal times let each other
-//! in. A REPLY names the request that it answers, so that a late REPLY does not count for a later request. A REPLY also
-//! carries the sender's clock, so that the next request of its receiver comes after all events that the sender knew of.
+//! in. A process compares the stamp of its request, not its clock, which has moved on. A REPLY names the request that
+//! it answers, so that a late REPLY does not count for a later request. A REPLY also carries the sender's clock, so
+//! that the next request of its receiver comes after all events that the sender knew of.
 //!
 //! Crashes. Crashed processes need not answer and get no REQUEST, and their requests are void. A crash ends a request
 //! and a stay inside even if the memory survives, since the other processes go on. A recovered process must not use a
@@ -67,6 +68,9 @@ pub enum Precedence {
     TimeThenId,
     /// Not a total order: of two requests with equal times, neither precedes the other. Broken on purpose.
     TimeOnly,
+    /// A waiting process compares a request with its clock of now instead of the stamp of its own request. Broken on
+    /// purpose.
+    CurrentClock,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -185,7 +189,14 @@ impl RicartAgrawala {
     fn on_request(&mut self, theirs: Stamp, out: &mut Outbox<Self>) {
         let defer = match self.state {
             State::Released | State::Unwelcome => false,
-            State::Wanted(ours) => self.precedence.precedes(ours, theirs),
+            State::Wanted(ours) => {
+                let ours = match self.precedence {
+                    // The arrival of the request is an event, so the clock has moved beyond its time.
+                    Precedence::CurrentClock => Stamp { time: self.clock.receive(theirs.time), process: self.me },
+                    Precedence::TimeThenId | Precedence::TimeOnly => ours,
+                };
+                self.precedence.precedes(ours, theirs)
+            }
             State::Held => true,
         };
         if defer {
@@ -253,7 +264,7 @@ impl RicartAgrawala {
 impl Precedence {
     fn precedes(self, ours: Stamp, theirs: Stamp) -> bool {
         match self {
-            Precedence::TimeThenId => ours < theirs,
+            Precedence::TimeThenId | Precedence::CurrentClock => ours < theirs,
             Precedence::TimeOnly => ours.time < theirs.time,
         }
     }
@@ -274,7 +285,7 @@ pub fn group(params: &Params) -> Result<Group<RicartAgrawala>, SetupError> {
     group_with(params, Precedence::TimeThenId)
 }
 
-/// Also used by the broken variant, which compares times only.
+/// Also used by the broken variants, which compare something else.
 pub fn group_with(params: &Params, precedence: Precedence) -> Result<Group<RicartAgrawala>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;

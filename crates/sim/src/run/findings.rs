@@ -67,7 +67,7 @@ fn command(about: &About, options: &Options, property: Property) -> Option<Strin
         // A process overtakes with a permission that it has kept since its first entry.
         "carvalho-roucairol" => "-n 2 --entries 2",
         // With three processes this check takes long.
-        "ricart-agrawala-time-only" => "-n 2",
+        "ricart-agrawala-time-only" | "ricart-agrawala-current-clock" => "-n 2",
         "permission-ring-original" if params.has("retry") => "-n 2",
         "generalized" if params.has("ricart-agrawala") => "-n 2",
         _ if params.has("grid") => "-n 4",
