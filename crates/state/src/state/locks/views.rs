@@ -192,7 +192,7 @@ impl State {
     }
 
     /// Whether the check of a new acquire for a deadlock would take more than
-    /// [`VISITS_MAX`](super::locks::limits::VISITS_MAX) visits.
+    /// [`VISITS_MAX`](super::limits::VISITS_MAX) visits.
     pub fn is_check_long(&self, session: SessionId, acquire: &Acquire) -> bool {
         self.modules.locks.is_check_long(session, acquire)
     }
