@@ -16,7 +16,7 @@ const EVERY: u64 = 8;
 /// The term and the index of an entry that names voters, and the voters: two sets while they change.
 type Named = ((u64, u64), Vec<BTreeSet<u64>>);
 
-/// Who votes, as far as nodes have said it.
+/// The voters, as the logs of the nodes name them.
 #[derive(Default)]
 pub(super) struct Electorates {
     /// What the log of each node says, in order.

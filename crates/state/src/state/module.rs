@@ -118,7 +118,7 @@ pub(in crate::state) trait Module: Clone + Debug + Default + PartialEq {
 
 /// What a module may look at when it checks itself.
 pub(in crate::state) struct Beside<'a> {
-    /// Who grants: see [`State::check_by`](super::State::check_by).
+    /// Whether the state or a peer group grants: see [`State::check_by`](super::State::check_by).
     pub grants: Grants,
     pub revision: u64,
     pub sessions: &'a Sessions,

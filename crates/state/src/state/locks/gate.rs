@@ -1,5 +1,5 @@
-//! Who grants the locks. The caller of [`State::apply_by`](crate::state::State::apply_by) says so with each command, so
-//! it is in no log and no snapshot.
+//! Whether the state or the algorithm of a peer group grants the locks. The caller of
+//! [`State::apply_by`](crate::state::State::apply_by) says it with each command, so it is in no log and no snapshot.
 //!
 //! A member of a peer group lets an algorithm of the group grant. The state serves the clients of one member. The
 //! algorithm decides when the member may enter, and gives the fence. So no claim is granted by an acquire or a release: a
@@ -14,7 +14,7 @@ use super::{LockName, Locks, Mode, Refusal, Want};
 use crate::state::turn::Turn;
 use crate::state::{Outcome, RequestNumber, SessionId, State};
 
-/// Who grants the locks.
+/// What grants the locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grants {
     /// The state grants each lock in log order, and gives the fences.

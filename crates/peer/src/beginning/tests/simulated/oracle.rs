@@ -86,7 +86,7 @@ impl World {
         self.gone(at);
     }
 
-    /// Whether the whole group runs. Whoever does not was told.
+    /// Whether the whole group runs. A process that does not run must have been told.
     pub fn judge(&self) -> bool {
         // Of two processes with one id, one may be connected with no process of the group. It is no part of the group, and
         // ends when its `start_within` is over. If it has begun with earlier starts of the others, it ends when it calls one
